@@ -118,11 +118,11 @@ def test_labels_that_differ_in_case_are_told_of_by_check(cotempo: Command, tmp_p
 
 
 def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "day1/chirp.jsonl").write_text('{"full_text": "hello"}\n')
+    (tmp_path / "day1/chirp.xlsx").write_text("no table\n")
     (tmp_path / "day1/README.md").write_text("Notes.\n")
     said = cotempo("run", "e.toml")
     assert said.code == 0
-    assert "chirp.jsonl: left out, a table must end in .csv, .csv.gz, .parquet" in said.err
+    assert "chirp.xlsx: left out, a table must end in .csv, .csv.gz, .parquet, .jsonl" in said.err
     assert "README" not in said.err
 
 

@@ -212,6 +212,26 @@ def test_posts_keep_extra_columns_and_their_order() -> None:
     assert posts.schema.columns == ("time", "event")
 
 
+def test_lines_of_json_are_rows(tmp_path: Path) -> None:
+    lines = [
+        '{"text": "a\u2028b", "time": "2025-10-24T10:00Z", "id": 1, "user": {"name": "x"}}',
+        "",
+        '{"text": "c", "time": "2025-10-24T09:00Z", "event": 3, "hashtags": ["#x"]}',
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    posts = read_posts(tmp_path / "p.jsonl", unit="h")["p"]
+    assert posts.text == ("a\u2028b", "c")
+    assert (posts.event, posts.hashtags, posts.extra["id"]) == ((None, "3"), ((), ("x",)), (1, None))
+    assert np.diff(posts.time).tolist() == [-1.0]
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n\n["b"]\n{"text"\n' + "[" * 100_000)
+    with pytest.raises(DataError) as caught:
+        read_posts(tmp_path / "bad.jsonl")
+    assert [problem.row for problem in caught.value.problems] == [2, 3, 4]
+    (tmp_path / "mixed.jsonl").write_text('{"text": "a"}\n{"text": 1}\n')
+    with pytest.raises(DataError, match="column text: a column must hold one kind of value"):
+        read_posts(tmp_path / "mixed.jsonl")
+
+
 def test_a_label_is_one_however_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("text,event\na,3\nb,3.0\nc,3 \nd, flood\ne, \nf,3.5\n")
     assert read_posts(tmp_path / "p.csv")["p"].event == ("3", "3", "3", "flood", None, "3.5")

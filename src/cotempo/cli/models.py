@@ -341,8 +341,8 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
         if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
     }
     # INPUT may be of some clients only: name all of the run's, so that the others are not taken for misspelt.
-    default = {option: {} if option == "columns" else "" for option in by_client}
-    every = {option: dict.fromkeys(fitted.outcome.schemas, default[option]) | each for option, each in by_client.items()}
+    names, plain = fitted.outcome.schemas, {"columns": {}, "zone": "", "date_format": ""}
+    every = {option: dict.fromkeys(names, plain[option]) | each for option, each in by_client.items()}
     settings = settings.model_copy(update=every)
     if client is not None:
         settings = settings.model_copy(update={option: each.get(client) for option, each in by_client.items()})

@@ -128,7 +128,12 @@ class FittedDetectors(Fitted):
         first = f"Found {number} in the posts of {of}; the largest, of {largest['client']}"
         told = f"{first}: {largest['keywords'] or largest['event']} ({pluralize(largest['size'], 'post')}{when})."
         scores = [item.together for item in self.benefit.values()]
-        return f"{told} {next(iter(self.benefit.values())).metric}: {plus_minus(scores)[1:]}." if scores else told
+        if not scores:
+            return told
+        compared = found[found["client"].isin(list(self.benefit))]
+        labelled, size = int(compared["labelled"].sum()), int(compared["size"].sum())
+        few = f", from their {labelled:,} labelled posts of {size:,}" if labelled < size else ""
+        return f"{told} {next(iter(self.benefit.values())).metric}: {plus_minus(scores)[1:]}{few}."
 
     @cached_property
     def _events(self) -> Any:

@@ -164,7 +164,7 @@ def _explain(path: Path, limit: int, names: list[str], separator: str) -> list[P
 
     # The parser stops at the same fault as before, but this time the ragged rows it passed are known.
     with contextlib.suppress(DataError, *STREAM_ERRORS), _native(path, limit) as stream:
-        # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found whatever they hold.
+        # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found anyway.
         _parse(stream, names, separator, note, "latin-1")
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with _open(path, limit) as stream, contextlib.suppress(DataError, *STREAM_ERRORS):

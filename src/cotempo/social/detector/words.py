@@ -131,7 +131,7 @@ def most_common(counts: Mapping[str, int], number: int) -> dict[str, int]:
 def count_words(texts: Iterable[str]) -> Counter[str]:
     """Count in how many texts each word occurs.
 
-    In scripts that put no spaces between words, a word is any 2 to 5 letters that often occur without those beside them.
+    In scripts that put no spaces between words, a word is 2 to 5 letters that also occur without those beside them.
     """
     found = Counter(word for text in texts for word in words_of(text) | _parts_of(text))
     longer: dict[str, int] = {}
