@@ -9,6 +9,7 @@ import pyarrow as pa
 from cotempo.data.problems import Problems, quote
 from cotempo.errors import DataError
 
+
 def read_jsonl(path: Path) -> pa.Table:
     """Return a file of JSON lines as a table; a key that a line lacks is missing there, blank lines do not count."""
     try:
