@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cotempo.data import Posts
+from cotempo.data import Posts, make_posts
 from cotempo.drawing.style import make_panels
 from cotempo.errors import DataWarning, ParameterError
 from cotempo.social import EventDetector, cluster_scores
@@ -71,6 +73,20 @@ def test_letters_that_no_font_has_are_one_warning() -> None:
         warnings.simplefilter("always")
         figure.draw_without_rendering()
     assert [(one.category, "no font has some letters" in str(one.message)) for one in told] == [(DataWarning, True)]
+
+
+def test_the_headline_says_how_few_posts_were_labelled() -> None:
+    clients, _ = make_posts(clients=2, posts=120, events=4, seed=0)
+    some = {
+        name: replace(posts, event=tuple(label if row % 2 else None for row, label in enumerate(posts.event)))
+        for name, posts in clients.items()
+    }
+    rows = sum(posts.rows for posts in clients.values())
+    labelled = sum(label is not None for posts in some.values() for label in posts.event)
+    answer = SMALL.set_params(compare=True).fit(some).answer()
+    assert re.search(rf", from their {labelled} labelled posts of \d+\.$", answer), answer
+    assert labelled < int(re.findall(r"\d+", answer)[-1]) <= rows
+    assert "labelled posts" not in SMALL.set_params(compare=True).fit(clients).answer()
 
 
 def test_links_say_what_an_encoder_must_have() -> None:
