@@ -41,8 +41,9 @@ def data_file() -> Path | None:
 
 @cache
 def all_posts() -> Clients:
-    """All posts of the real clients."""
-    return dict(read_posts(data_file()))
+    """All posts of the real clients, sorted by time."""
+    found = read_posts(data_file())
+    return {name: table.select(np.argsort(table.time, kind="stable")) for name, table in found.items()}
 
 
 @cache

@@ -91,12 +91,38 @@ def test_whose_posts_a_file_holds_must_be_said_where_columns_differ(cotempo: Com
     assert "say whose it is with --client (foro, piazza)" in said.err
 
 
+def test_a_clients_own_file_needs_no_options_of_the_others_and_keeps_its_order(
+    cotempo: Command, tmp_path: Path
+) -> None:
+    clients, _ = make_posts(clients=2, posts=60, events=4, seed=4)
+    (tmp_path / "day").mkdir()
+    foro, piazza = (clients[name].to_frame()[["text", "time", "event"]] for name in sorted(clients))
+    foro = foro.sample(frac=1, random_state=0)
+    foro.to_csv(tmp_path / "day/foro.csv", index=False)
+    piazza.rename(columns={"text": "testo"}).to_csv(tmp_path / "day/piazza.csv", index=False)
+    said = 'columns = {piazza = {text = "testo"}}\nzone = {piazza = "Europe/Rome"}'
+    text = f'method = "EventDetector"\nname = "p"\n[data]\nsource = "day"\n{said}\n{SETTINGS}'
+    (tmp_path / "e.toml").write_text(text)
+    assert cotempo("run", "e.toml", "--quiet").code == 0
+    for name, frame in (("foro", foro), ("piazza", piazza)):
+        found = cotempo("detect", "runs/p", f"day/{name}.csv", "--out", "named.csv")
+        assert found.code == 0, found.err
+        assert pd.read_csv(tmp_path / "named.csv")["text"].tolist() == frame["text"].tolist()
+
+
+def test_labels_that_differ_in_case_are_told_of_by_check(cotempo: Command, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("text,event\na flood,Sardinia\nanother,sardinia \n")
+    said = cotempo("check", "p.csv")
+    assert said.code == 0
+    assert "labels 'Sardinia' and 'sardinia' differ in case only" in said.err
+
+
 def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "day1/chirp.jsonl").write_text('{"full_text": "hello"}\n')
+    (tmp_path / "day1/chirp.xlsx").write_text("no table\n")
     (tmp_path / "day1/README.md").write_text("Notes.\n")
     said = cotempo("run", "e.toml")
     assert said.code == 0
-    assert "chirp.jsonl: left out, a table must end in .csv, .csv.gz, .parquet" in said.err
+    assert "chirp.xlsx: left out, a table must end in .csv, .csv.gz, .parquet, .jsonl" in said.err
     assert "README" not in said.err
 
 

@@ -126,6 +126,18 @@ def test_json_can_hold_it(make: Any) -> None:
     assert plain["rows"] == sum(client["rows"] for client in plain["clients"])
 
 
+def test_posts_years_from_all_others_are_told_of() -> None:
+    days = pd.Timestamp("2025-10-24").timestamp() / 86400 + np.linspace(0, 4, 60)
+    stray = np.concatenate([[0.0, 0.0, 0.5], days])
+    posts = Posts(stray, ("text",) * len(stray), unit="D")
+    words = "3 posts more than a year from all others, the first of 1970-01-01"
+    assert any(warning.startswith(f"a: {words}") for warning in describe({"a": posts}).warnings)
+    archive = np.concatenate([days - 4000, days - 2000, days])  # three parts of a collection, none of them stray
+    for time in (days, archive):
+        plain = describe({"a": Posts(time, ("text",) * len(time), unit="D")})
+        assert not any("from all others" in warning for warning in plain.warnings)
+
+
 def test_nothing_to_describe() -> None:
     with pytest.raises(DataError, match="at least one client"):
         describe({})

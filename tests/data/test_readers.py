@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from cotempo.data import (
     read_series,
     write_clients,
 )
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, DataWarning, ParameterError
 
 KINDS = {
     "events": (read_events, lambda: make_events(clients=3, sequences=4, marks=3, seed=1)[0]),
@@ -200,15 +201,82 @@ def test_posts_of_lists_and_texts() -> None:
     assert first.fingerprint() == second.fingerprint()
 
 
-def test_posts_keep_extra_columns_and_their_order_in_time() -> None:
+def test_posts_keep_extra_columns_and_their_order() -> None:
     frame = pd.DataFrame(
         {"time": [2.0, None, 1.0], "text": ["b", "c", "a"], "id": [20, 30, 10], "event": ["e", None, ""]}
     )
     posts = read_posts(frame)["client"]
-    assert posts.text == ("a", "b", "c")
-    assert posts.extra == {"id": (10, 20, 30)}
-    assert posts.event == (None, "e", None)
+    assert posts.text == ("b", "c", "a")
+    assert posts.extra == {"id": (20, 30, 10)}
+    assert posts.event == ("e", None, None)
     assert posts.schema.columns == ("time", "event")
+
+
+def test_lines_of_json_are_rows(tmp_path: Path) -> None:
+    lines = [
+        '{"text": "a\u2028b", "time": "2025-10-24T10:00Z", "id": 1, "user": {"name": "x"}}',
+        "",
+        '{"text": "c", "time": "2025-10-24T09:00Z", "event": 3, "hashtags": ["#x"]}',
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    posts = read_posts(tmp_path / "p.jsonl", unit="h")["p"]
+    assert posts.text == ("a\u2028b", "c")
+    assert (posts.event, posts.hashtags, posts.extra["id"]) == ((None, "3"), ((), ("x",)), (1, None))
+    assert np.diff(posts.time).tolist() == [-1.0]
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n\n["b"]\n{"text"\n' + "[" * 100_000)
+    with pytest.raises(DataError) as caught:
+        read_posts(tmp_path / "bad.jsonl")
+    assert [problem.row for problem in caught.value.problems] == [2, 3, 4]
+    (tmp_path / "mixed.jsonl").write_text('{"text": "a"}\n{"text": 1}\n')
+    with pytest.raises(DataError, match="column text: a column must hold one kind of value"):
+        read_posts(tmp_path / "mixed.jsonl")
+
+
+def test_a_label_is_one_however_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("text,event\na,3\nb,3.0\nc,3 \nd, flood\ne, \nf,3.5\n")
+    assert read_posts(tmp_path / "p.csv")["p"].event == ("3", "3", "3", "flood", None, "3.5")
+
+
+def test_labels_that_differ_in_case_only_are_told_of() -> None:
+    texts = {"text": ["a", "b"]}
+    frames = {
+        "a": pd.DataFrame({**texts, "event": ["Sardinia ", None]}),
+        "b": pd.DataFrame({**texts, "event": "sardinia"}),
+    }
+    with pytest.warns(DataWarning, match="labels 'Sardinia' and 'sardinia' differ in case only"):
+        read_posts(frames)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_posts({"b": frames["b"]})
+
+
+def test_western_european_text_of_windows_is_read_with_a_warning(tmp_path: Path) -> None:
+    rows = "text,suceso\nInundación en Málaga,“año”\n"
+    (tmp_path / "p.csv").write_bytes(rows.encode("cp1252"))
+    with pytest.warns(DataWarning, match=r"p\.csv: not UTF-8, read as cp1252"):
+        posts = read_posts(tmp_path / "p.csv", columns={"event": "suceso"})["p"]
+    assert (posts.text, posts.event) == (("Inundación en Málaga",), ("“año”",))
+    (tmp_path / "s.csv").write_bytes("time,°C\n0,1\n".encode("cp1252"))  # in names of columns only
+    with pytest.warns(DataWarning, match="cp1252"):
+        assert read_series(tmp_path / "s.csv")["s"].features == ("°C",)
+    (tmp_path / "late.csv").write_bytes(b"text\n" + b"plain\n" * 200_000 + "año\n".encode("cp1252"))
+    with pytest.warns(DataWarning, match="cp1252"):
+        assert read_posts(tmp_path / "late.csv")["late"].text[-1] == "año"
+
+
+@pytest.mark.parametrize("text", ["Málaga\nM\xe1laga", "\U0001f600\n\xff"], ids=["damaged", "emoji"])
+def test_damaged_utf8_is_refused(text: str, tmp_path: Path) -> None:
+    first, last = text.split("\n")
+    (tmp_path / "p.csv").write_bytes(b"text\n" + first.encode() + b"\n" + last.encode("latin-1") + b"\n")
+    with pytest.raises(DataError, match="row 3: a CSV file must be UTF-8"):
+        read_posts(tmp_path / "p.csv")
+
+
+def test_emoji_alone_are_utf8(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("text\nflood \U0001f600\n", encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_posts(tmp_path / "p.csv")["p"].text == ("flood \U0001f600",)
 
 
 def test_features_may_be_missing_at_some_clients() -> None:

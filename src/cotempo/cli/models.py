@@ -340,6 +340,10 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
         for option in BY_CLIENT
         if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
     }
+    # INPUT may be of some clients only: name all of the run's, so that the others are not taken for misspelt.
+    names, plain = fitted.outcome.schemas, {"columns": {}, "zone": "", "date_format": ""}
+    every = {option: dict.fromkeys(names, plain[option]) | each for option, each in by_client.items()}
+    settings = settings.model_copy(update=every)
     if client is not None:
         settings = settings.model_copy(update={option: each.get(client) for option, each in by_client.items()})
     elif (

@@ -16,7 +16,9 @@ GENERATORS = "networks, lorenz96, events, posts or series"  # a test holds it to
 def check(
     source: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A CSV or Parquet file, a folder of them, or an experiment file (.toml)."),
+        typer.Argument(
+            metavar="DATA", help="A CSV, Parquet or JSONL file, a folder of them, or an experiment (.toml)."
+        ),
     ],
     kind: Annotated[str | None, typer.Option(help="events, series or posts; by default by the columns.")] = None,
 ) -> Output:
@@ -40,7 +42,9 @@ def check(
 def survey_tables(
     source: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A CSV or Parquet file, a folder of them, or an experiment file (.toml)."),
+        typer.Argument(
+            metavar="DATA", help="A CSV, Parquet or JSONL file, a folder of them, or an experiment (.toml)."
+        ),
     ],
     kind: Annotated[str | None, typer.Option(help="events, series or posts; by default by the columns.")] = None,
 ) -> Output:

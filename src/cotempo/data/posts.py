@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data.clock import UNITS
 from cotempo.data.description import ClientDescription
 from cotempo.data.tables import Schema, Table, part_bounds, pluralize
 from cotempo.errors import DataError
 from cotempo.typing import Floats
 
+FAR, MOST_FAR = 365 * 86400.0, 0.1  # seconds without a post before one is far from the others; the largest share
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
 
 
@@ -122,8 +124,22 @@ class Posts(Table):
         warnings = tuple(f"{pluralize(count, 'post')} {words}" for words, count in counts.items() if count)
         labels = len({label for label in self.event if label is not None})
         known = self.time[np.isfinite(self.time)]
+        warnings += self._far(known)
         start, end = self.span(known.min(), known.max()) if len(known) else (None, None)
         return ClientDescription(client, self.rows, start=start, end=end, labels=labels, warnings=warnings)
+
+    def _far(self, known: Floats) -> tuple[str, ...]:
+        """Return in words that a few dates are years away from all others: a clock that was not set, or a slip."""
+        if not self.unit or not len(known):
+            return ()
+        time = np.sort(known)
+        pieces = np.split(time, np.flatnonzero(np.diff(time) > FAR / UNITS[self.unit]) + 1)
+        main = max(pieces, key=len)
+        far = np.concatenate([piece for piece in pieces if piece is not main] or [time[:0]])
+        if not 0 < len(far) <= MOST_FAR * len(time):
+            return ()
+        first = self.clock.text(far[0])
+        return (f"{pluralize(len(far), 'post')} more than a year from all others, the first of {first}: right dates?",)
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table as it is, and all texts of more than 20 letters."""

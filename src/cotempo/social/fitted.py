@@ -128,7 +128,12 @@ class FittedDetectors(Fitted):
         first = f"Found {number} in the posts of {of}; the largest, of {largest['client']}"
         told = f"{first}: {largest['keywords'] or largest['event']} ({pluralize(largest['size'], 'post')}{when})."
         scores = [item.together for item in self.benefit.values()]
-        return f"{told} {next(iter(self.benefit.values())).metric}: {plus_minus(scores)[1:]}." if scores else told
+        if not scores:
+            return told
+        compared = found[found["client"].isin(list(self.benefit))]
+        labelled, size = int(compared["labelled"].sum()), int(compared["size"].sum())
+        few = f", from their {labelled:,} labelled posts of {size:,}" if labelled < size else ""
+        return f"{told} {next(iter(self.benefit.values())).metric}: {plus_minus(scores)[1:]}{few}."
 
     @cached_property
     def _events(self) -> Any:
@@ -175,12 +180,16 @@ class FittedDetectors(Fitted):
         """
         method: Any = self.method
         chosen = method.encoder if encoder is None else encoder
-        if chosen in CHARACTERS:
+        if isinstance(chosen, str) and chosen in CHARACTERS:
             raise ParameterError(
                 f"events are linked across languages by a pretrained encoder, such as links('multilingual'), "
                 f"got {chosen!r}, which compares spellings"
             )
         reader = load_encoder(chosen) if isinstance(chosen, str) else chosen
+        if not callable(getattr(reader, "encode", None)):
+            raise ParameterError(
+                f"encoder must be the name of a pretrained one or have encode(texts), got {type(chosen).__name__}"
+            )
         vectors = {}
         for name in self.outcome.memories:
             records, sample = self[name].store.events, self[name].store.sample

@@ -88,7 +88,8 @@ def draw_detector(detector: Detector) -> Figure:
         left.scatter(*plane[rows].T, s=9, alpha=0.6, linewidths=0, label=labels[place], **look)
         if np.isfinite(record.start):
             span = detector.clock.dates_of([record.start, record.end])
-            right.plot(span, [place, place], color=colours[place], linewidth=4, marker="|", markersize=8)
+            dash = DASHES[place // len(SERIES) % len(DASHES)]
+            right.plot(span, [place] * 2, color=colours[place], linewidth=4, linestyle=dash, marker="|", markersize=8)
     _number_groups(left, plane, [events == record.name for record in largest], colours)
     which = "" if len(sample.text) >= sum(record.size for record in records) else "labelled or latest "
     left.set(title=f"{which}posts by event (grey: others)", xticks=[], yticks=[])

@@ -5,6 +5,7 @@ import contextlib
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,12 @@ BLOCK = 1 << 24
 SEPARATORS = (",", ";", "\t", "|")
 LONGEST_HEADER = 1 << 20
 NOT_UTF8 = "a CSV file must be UTF-8 text; save it again as UTF-8"
+WINDOWS = "cp1252"
+NOT_ASCII = re.compile(rb"[\x80-\xff]")
+# A zero or a byte that this encoding leaves open; a letter of two, three or four bytes in UTF-8.
+NOT_WINDOWS = re.compile(
+    rb"[\x00\x81\x8d\x8f\x90\x9d]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
 STREAM_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
@@ -67,12 +74,14 @@ def _native(path: Path, limit: int) -> pa.NativeFile:
     return pa.BufferReader(expanded.getvalue())
 
 
-def read_header(path: Path, limit: int) -> tuple[list[str], str]:
-    """Return the names in the first row, and what separates them: the sign that gives most names."""
+def read_header(path: Path, limit: int) -> tuple[list[str], str, str]:
+    """Return the names in the first row, what separates them (the sign that gives most names), and the encoding."""
     try:
         with _open(path, limit) as stream:
             # Bytes further down that are not UTF-8 are looked for later, where their row can be named.
-            head = stream.read(LONGEST_HEADER).decode("utf-8-sig", errors="replace")
+            start = stream.read(LONGEST_HEADER)
+            encoding = WINDOWS if is_windows(start) else "utf-8"
+            head = start.decode(encoding, errors="replace").removeprefix("\ufeff")
         rows = {sign: next(csv.reader(io.StringIO(head, newline=""), delimiter=sign), []) for sign in SEPARATORS}
         separator = max(SEPARATORS, key=lambda sign: len(rows[sign]))
         names = rows[separator]
@@ -82,7 +91,7 @@ def read_header(path: Path, limit: int) -> tuple[list[str], str]:
         raise DataError([Problem(NOT_UTF8, row=1)])
     if not names:
         raise DataError(f"a CSV file must begin with a row of column names; {quote(path.name)} is empty")
-    return names, separator
+    return names, separator, encoding
 
 
 def read_csv(path: Path, limit: int, missing: Sequence[str | float] = (), decimal: str = "") -> tuple[pa.Table, str]:
@@ -90,29 +99,52 @@ def read_csv(path: Path, limit: int, missing: Sequence[str | float] = (), decima
 
     `missing` are further signs for a missing value; without `decimal`, the sign before decimals is guessed.
     """
-    names, separator = read_header(path, limit)
+    names, separator, encoding = read_header(path, limit)
+    if encoding == WINDOWS and not is_windows(_bytes(path, limit)):
+        raise DataError(_explain(path, limit, names, separator) or NOT_UTF8)
     try:
         with _native(path, limit) as stream:
-            table = _parse(stream, names, separator)
+            table = _parse(stream, names, separator, encoding=encoding)
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header without a line end
             return pa.table([pa.array([], pa.string())] * len(names), names=names), ""
-        raise DataError(_explain(path, limit, names, separator) or _reason(path, error)) from error
+        problems = _explain(path, limit, names, separator)
+        if [problem.must for problem in problems] != [NOT_UTF8] or not is_windows(_bytes(path, limit)):
+            raise DataError(problems or _reason(path, error)) from error
+        with _native(path, limit) as stream:
+            table = _parse(stream, names, separator, encoding=(encoding := WINDOWS))
     except STREAM_ERRORS as error:
         raise DataError(_reason(path, error)) from error
-    if separator == "," or decimal:
-        return table, "" if separator == "," else f"cells are separated by {separator!r}"
+    guessed = f"not UTF-8, read as {WINDOWS} (Windows, Western Europe)" if encoding == WINDOWS else ""
+    if separator == ",":
+        return table, guessed
+    guessed += "; " * bool(guessed) + f"cells are separated by {separator!r}"
+    if decimal:
+        return table, guessed
     places = {str(place): column for place, column in enumerate(table.columns)}  # names may not differ yet
-    columns, guessed = guess_commas(places, separator, missing)
-    return pa.table([*columns.values()], names=names), f"cells are separated by {separator!r}{guessed}"
+    columns, commas = guess_commas(places, separator, missing)
+    return pa.table([*columns.values()], names=names), guessed + commas
 
 
-def _parse(stream: pa.NativeFile, names: list[str], separator: str, handler: object = None) -> pa.Table:
-    # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found whatever they hold.
-    encoding = "utf-8" if handler is None else "latin-1"
+def is_windows(text: bytes) -> bool:
+    """Return whether bytes are text of Windows in Western Europe, and hold no letter as UTF-8 writes it.
+
+    The last tells it from UTF-8 with a damaged byte; other encodings of single bytes look the same.
+    """
+    return bool(NOT_ASCII.search(text)) and not NOT_WINDOWS.search(text)
+
+
+def _bytes(path: Path, limit: int) -> bytes:
+    with _open(path, limit) as stream:
+        return stream.read()
+
+
+def _parse(
+    stream: pa.NativeFile, names: list[str], separator: str, handler: object = None, encoding: str = "utf-8"
+) -> pa.Table:
     return arrow_csv.read_csv(
         stream,
-        read_options=arrow_csv.ReadOptions(block_size=BLOCK, use_threads=handler is None, encoding=encoding),
+        read_options=arrow_csv.ReadOptions(block_size=BLOCK, use_threads=encoding == "utf-8", encoding=encoding),
         parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=handler),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
@@ -132,7 +164,8 @@ def _explain(path: Path, limit: int, names: list[str], separator: str) -> list[P
 
     # The parser stops at the same fault as before, but this time the ragged rows it passed are known.
     with contextlib.suppress(DataError, *STREAM_ERRORS), _native(path, limit) as stream:
-        _parse(stream, names, separator, note)
+        # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found anyway.
+        _parse(stream, names, separator, note, "latin-1")
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with _open(path, limit) as stream, contextlib.suppress(DataError, *STREAM_ERRORS):
         while block := stream.read(BLOCK):

@@ -43,11 +43,11 @@ def read_events(
     Parameters
     ----------
     source
-        A CSV, gzipped CSV or Parquet file; a pandas, polars or pyarrow dataframe, whose index may hold the times; a
-        folder with one file per client, named after it; a list of files, or a pattern such as ``"raw/*.csv"``; or a
-        mapping from client to file or dataframe. A file without the column ``client`` is one client, named after it (a
-        dataframe: ``"client"``). What separates the cells of a CSV, and whether it has decimal commas, is guessed, with
-        a `DataWarning`.
+        A CSV, gzipped CSV, Parquet or JSON-lines (``.jsonl``) file; a pandas, polars or pyarrow dataframe, whose index
+        may hold the times; a folder with one file per client, named after it; a list of files, or a pattern such as
+        ``"raw/*.csv"``; or a mapping from client to file or dataframe. A file without the column ``client`` is one
+        client, named after it (a dataframe: ``"client"``). What separates the cells of a CSV, whether it has decimal
+        commas, and whether it is cp1252 rather than UTF-8, is guessed, with a `DataWarning`.
     windows
         A second source with ``client, sequence, start, end``: when each sequence was observed. It may list sequences
         and clients without events; without a column ``client`` it holds for every client, without ``sequence`` for
@@ -85,7 +85,7 @@ def read_events(
     ------
     DataError
         With all problems at once. Rows are numbered as in the file: the first row under the header of a CSV is row 2,
-        and blank lines do not count; in Parquet and dataframes the first row is row 0.
+        and blank lines do not count; in JSON lines the first is row 1, in Parquet and dataframes row 0.
 
     Examples
     --------

@@ -1,19 +1,23 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from cotempo.data.description import case_twins
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
 from cotempo.data.problems import quote
 from cotempo.data.read.reader import read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.read.times import Times, to_times
 from cotempo.data.tables import READERS
+from cotempo.errors import warn
 
 SIGNS = {"hashtags": "#", "mentions": "@"}
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
 
 
 def read_posts(
@@ -36,9 +40,10 @@ def read_posts(
     Returns
     -------
     dict of Posts
-        Sorted by time, posts without one last, equal times as in the source. ``hashtags`` and ``mentions`` may be
-        space-separated text or lists; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
-        unlabelled. Columns with other names are kept in ``extra``.
+        Posts are in the order of the source, so that results can be put beside its rows. ``hashtags`` and ``mentions``
+        may be space-separated text or lists; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
+        unlabelled; labels lose white space around them and the ``.0`` of whole numbers. Columns with other names are
+        kept in ``extra``.
 
     Examples
     --------
@@ -50,6 +55,9 @@ def read_posts(
     reading = Reading(columns, unit, zone, date_format, limit)
     found = read_sheets(source, reading, _read_sheet)
     reading.finish()
+    labels = dict.fromkeys(label for posts in found.values() for label in posts.event if label is not None)
+    for twins in case_twins(labels):
+        warn(f"labels {' and '.join(map(quote, twins))} differ in case only and are taken for different events")
     return found
 
 
@@ -66,16 +74,22 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
     present = tuple(name for name in OPTIONAL if name in sheet.columns)
     times = to_times(sheet, "time", needed=False) if "time" in present else Times(np.full(sheet.rows, np.nan))
     columns: dict[str, Any] = {name: _tags(sheet, name) for name in SIGNS if name in present}
-    for name in {"author", "event"} & set(present):
-        columns[name] = tuple(label or None for label in sheet.text(name).to_pylist())
+    if "author" in present:
+        columns["author"] = tuple(name or None for name in sheet.text("author").to_pylist())
+    if "event" in present:
+        columns["event"] = tuple(_label(text) for text in sheet.text("event").to_pylist())
     sheet.problems.raise_any()
     known = {"client", "text", *OPTIONAL}
     extra = {name: tuple(values.to_pylist()) for name, values in sheet.columns.items() if name not in known}
     everyone = Posts(
         times.values, tuple(texts), extra=extra, unit=times.unit, zone=times.zone, present=present, **columns
     )
-    order = np.argsort(times.values, kind="stable")
-    return {name: everyone.select(order[clients.codes[order] == code]) for code, name in enumerate(clients.names)}
+    return {name: everyone.select(clients.codes == code) for code, name in enumerate(clients.names)}
+
+
+def _label(text: str | None) -> str | None:
+    """Return a label as other files may write it: 3 for 3.0, as dataframes write whole numbers beside gaps."""
+    return _WHOLE.sub(r"\1", text.strip()) or None if text else None
 
 
 def _tags(sheet: Sheet, name: str) -> tuple[tuple[str, ...], ...]:

@@ -12,12 +12,13 @@ import pyarrow as pa
 from cotempo.data.problems import Problems, client_name_error, duplicates, quote
 from cotempo.data.read.csv import read_csv, read_header
 from cotempo.data.read.decimals import with_points
+from cotempo.data.read.jsonl import read_jsonl
 from cotempo.data.read.parquet import parquet_names, read_parquet
 from cotempo.data.read.sheet import LIMIT, Reading, Sheet, decoded, is_text
 from cotempo.errors import DataError, Problem
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
-CSV_FIRST_ROW = 2
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".jsonl")
+FIRST_ROWS = {".csv": 2, ".csv.gz": 2, ".parquet": 0, ".jsonl": 1}  # as people count; a CSV has a header
 INDEXED = ("client", "sequence", "time")
 WINDOWS = ".windows"
 TRUTH = "truth.csv"
@@ -87,16 +88,18 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
         raise DataError(f"a file must end in {', '.join(SUFFIXES)}, got {quote(source.name)}")
     if source.stat().st_size > limit:
         raise DataError(f"{quote(source.name)} must have at most {limit:,} bytes; split it, or raise limit=")
-    table, guessed = (
-        (read_parquet(source, limit), "")
-        if suffix == ".parquet"
-        else read_csv(source, limit, reading.missing, reading.decimal)
-    )
+    guessed = ""
+    if suffix == ".parquet":
+        table = read_parquet(source, limit)
+    elif suffix == ".jsonl":
+        table = read_jsonl(source)
+    else:
+        table, guessed = read_csv(source, limit, reading.missing, reading.decimal)
     if guessed:
         reading.remark(guessed, source.name)
     _check_names(table.column_names)
     columns = reading.rename(_as_numbers(dict(zip(table.column_names, table.columns, strict=True)), reading))
-    first_row = 0 if suffix == ".parquet" else CSV_FIRST_ROW
+    first_row = FIRST_ROWS[suffix]
     return Sheet(reading, columns, first_row, client or _stem(source), one_client=client is not None)
 
 
@@ -116,6 +119,8 @@ def column_names(source: Any) -> list[str]:
         return list(_columns_of(parts[0], Reading()))
     if not parts[0].is_file():
         load(parts[0], None, Reading())
+    if _suffix(parts[0]) == ".jsonl":
+        return list(read_jsonl(parts[0]).column_names)
     return parquet_names(parts[0]) if _suffix(parts[0]) == ".parquet" else read_header(parts[0], LIMIT)[0]
 
 

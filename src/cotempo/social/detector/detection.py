@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -18,7 +18,6 @@ from cotempo.typing import Array, Bools, Floats, Indices
 
 OUTLIER = "outlier"
 """The event of posts that are about none of the events considered."""
-ROW = "row of the dataframe"
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Detection(Framed):
 def as_posts(source: Any, unit: str = "s") -> Posts:
     """Return one client's posts: a table as it is, a list of texts, or whatever `read_posts` reads in this unit.
 
-    Those of a dataframe keep its order; those of a file are sorted by time.
+    Posts keep the order of their source.
     """
     if isinstance(source, Posts):
         return source
@@ -85,15 +84,10 @@ def as_posts(source: Any, unit: str = "s") -> Posts:
         named = ", ".join(map(repr, frame.columns))
         advice = "rename it, or name it to the reader: cotempo.read_posts(frame, columns={'text': ...})"
         raise DataError(f"a column 'text' must be there, got {named}; {advice}")
-    found = read_posts(frame.with_row_index(ROW).to_native() if isinstance(frame, nw.DataFrame) else source, unit=unit)
+    found = read_posts(source, unit=unit)
     if len(found) != 1:
         raise DataError(f"posts must be those of one client, got {len(found)}: {', '.join(list(found)[:5])}")
-    posts = next(iter(found.values()))
-    if ROW not in posts.extra:
-        return posts
-    # Reading sorts by time; what is said of the posts must be in the order of the dataframe.
-    extra = {name: values for name, values in posts.extra.items() if name != ROW}
-    return replace(posts, extra=extra).select(np.argsort(posts.extra[ROW]))
+    return next(iter(found.values()))
 
 
 def detect_groups(codes: Indices) -> Detection:

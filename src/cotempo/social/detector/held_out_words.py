@@ -14,7 +14,6 @@ quality.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,13 +23,12 @@ import numpy as np
 
 from cotempo.social.detector.familiarity import PENALTY, products
 from cotempo.social.detector.features import Features, fold
-from cotempo.social.detector.words import address_free, words_of
+from cotempo.social.detector.words import tokens_of, words_of
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.typing import Floats, Indices
 
 MOST_JUDGED = 800
 STEP = 1.15
-_TOKEN = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def distinct_texts(texts: Sequence[str]) -> tuple[Indices, Indices]:
 
 def _halves(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of each half of every text; a word is always in the same half."""
-    words = [_TOKEN.findall(address_free(text).lower()) for text in texts]
+    words = [tokens_of(text) for text in texts]
     # The last bits of a checksum differ too little between similar words.
     half = {word: zlib.crc32(word.encode()) >> 3 & 1 for one in words for word in one}
     first, second = ([" ".join(word for word in one if half[word] == side) for one in words] for side in (0, 1))

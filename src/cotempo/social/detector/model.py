@@ -101,7 +101,7 @@ class Detector(Saved):
         Parameters
         ----------
         posts
-            A table, a dataframe, a list of texts, or a file, whose posts are sorted by time.
+            A table, a dataframe, a list of texts, or a file; what is returned is in the same order.
         events
             Group the posts into so many new events, whatever is known; these have no confidence (NaN).
         outliers
@@ -185,6 +185,7 @@ class Detector(Saved):
         the kept ones already, by time and text, are left out with a warning: the same window may be fed twice.
         """
         posts = check_labels(self.read(posts))
+        posts = posts.select(np.argsort(posts.time, kind="stable"))  # of many, the newest are kept
         if not posts.rows:
             self.store = replace(self.store, window=self.store.window + 1)
             return self

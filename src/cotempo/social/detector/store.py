@@ -67,8 +67,9 @@ class EventRecord:
             middle=middle,
             mean_time_distance=float(np.abs(known - middle).mean()) if len(known) else np.nan,
             posts_with_time=float(len(known)),
-            start=float(np.quantile(known, stray)) if len(known) else np.nan,
-            end=float(np.quantile(known, 1 - stray)) if len(known) else np.nan,
+            # Times of posts: between a stray one and the others there may be years without any.
+            start=float(np.quantile(known, stray, method="higher")) if len(known) else np.nan,
+            end=float(np.quantile(known, 1 - stray, method="lower")) if len(known) else np.nan,
             words=most_common(count_words(posts.text), WORDS_KEPT),
             languages=most_common(Counter(language_of(posts, row) for row in range(posts.rows)), WORDS_KEPT),
             posts=tuple(posts.text[row] for row in nearest),

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotempo.data import Posts
+from cotempo.social.encoders.scripts import RUN, UNSPACED, spaced
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.social.detector.store import EventRecord
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_WORD = re.compile(rf"{UNSPACED}{{2}}|[^\W\d_]{{3,}}")
+_TOKEN = re.compile(rf"{UNSPACED}{{2}}|\w+")
 _ADDRESS = re.compile(r"https?\S*|@\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 LEAST_LIFT = 2.0
+INSIDE = 0.8  # of the texts with some letters: where so many have more of the same beside them, those are the word
 # A few frequent words that each of the other languages lacks; enough for most posts, and for nearly all events.
 FUNCTION_WORDS = {
     "en": "the and of is are was for with this that you have from they",
@@ -34,6 +37,8 @@ LANGUAGE_BY_WORD = {
     word: [language for language, words in FUNCTION_WORDS.items() if word in words.split()]
     for word in " ".join(FUNCTION_WORDS.values()).split()
 }
+#: Letters that are words of their own in Japanese or Chinese, and no part of a keyword's ends.
+PARTICLES = set("はがをにのでとへもや的了在是和")
 #: Scripts that one language is written in.
 LANGUAGE_BY_SCRIPT = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko", "THAI": "th", "GREEK": "el", "HEBREW": "he"}
 
@@ -44,8 +49,16 @@ def address_free(text: str) -> str:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the words of a text of three letters or more, without addresses and names of accounts, in lower case."""
-    return {word.lower() for word in _WORD.findall(address_free(text))}
+    """Return the words of a text of three letters or more, without addresses and names of accounts, in lower case.
+
+    In scripts that put no spaces between words, every pair of neighbouring letters is one.
+    """
+    return {word.lower() for word in _WORD.findall(spaced(address_free(text)))}
+
+
+def tokens_of(text: str) -> list[str]:
+    """Return all words and numbers of a text in order, as `words_of` makes them."""
+    return _TOKEN.findall(spaced(address_free(text).lower()))
 
 
 def language_of(posts: Posts, row: int) -> str:
@@ -94,10 +107,20 @@ def keywords(
             other = (total[word] - count + 0.5) / (posts - record.size + 1)
             others = max(everywhere[word] - count, 0.0) / max(documents - record.size, 1.0)
             lift = share / max(other, others)
-            if lift >= LEAST_LIFT and word not in LANGUAGE_BY_WORD:
+            if lift >= LEAST_LIFT and word not in LANGUAGE_BY_WORD and not {word[0], word[-1]} & PARTICLES:
                 score[word] = share * np.log(lift)
-        ranked.append(tuple(sorted(score, key=lambda word: (-score[word], word))[:top]))
+        best = sorted(score, key=lambda word: (-score[word], word))
+        ranked.append(_apart(best, top))
     return ranked
+
+
+def _apart(words: Iterable[str], top: int) -> tuple[str, ...]:
+    """Return the first words that have no pair of letters in common, in scripts that put no spaces between words."""
+    found: dict[str, set[str]] = {}
+    for word in words:
+        if len(found) < top and not any(words_of(word) & other for other in found.values()):
+            found[word] = words_of(word)
+    return tuple(found)
 
 
 def most_common(counts: Mapping[str, int], number: int) -> dict[str, int]:
@@ -106,5 +129,19 @@ def most_common(counts: Mapping[str, int], number: int) -> dict[str, int]:
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
-    """Count in how many texts each word occurs."""
-    return Counter(word for text in texts for word in words_of(text))
+    """Count in how many texts each word occurs.
+
+    In scripts that put no spaces between words, a word is 2 to 5 letters that also occur without those beside them.
+    """
+    found = Counter(word for text in texts for word in words_of(text) | _parts_of(text))
+    longer: dict[str, int] = {}
+    for word, count in found.items():
+        for part in (word[1:], word[:-1]) if RUN.fullmatch(word) else ():
+            longer[part] = max(longer.get(part, 0), count)
+    return Counter({word: count for word, count in found.items() if longer.get(word, 0) < INSIDE * count})
+
+
+def _parts_of(text: str) -> set[str]:
+    """Return all 3 to 5 letters that follow each other in scripts that put no spaces between words."""
+    runs = RUN.findall(address_free(text))
+    return {run[at : at + size] for run in runs for size in (3, 4, 5) for at in range(len(run) - size + 1)}

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cotempo.social.encoders.scripts import spaced
 from cotempo.typing import Array, Floats, Singles
 
 LONGEST = 20_000
@@ -21,8 +22,8 @@ Counts = Any
 def hash_ngrams(texts: Sequence[str], buckets: int, kind: str = "char_wb", lengths: tuple[int, int] = (3, 5)) -> Counts:
     """Count n-grams, by default of 3 to 5 characters inside words, hashed into buckets.
 
-    Hashing needs no common vocabulary, so clients agree on columns without naming a word, in any script. Only the
-    first 20,000 characters of a text count.
+    Hashing needs no common vocabulary, so clients agree on columns without naming a word, in any script; where a script
+    has no spaces between words, pairs of letters are words. Only the first 20,000 characters of a text count.
 
     Examples
     --------
@@ -36,7 +37,7 @@ def hash_ngrams(texts: Sequence[str], buckets: int, kind: str = "char_wb", lengt
         return sparse.csr_matrix(np.zeros((0, buckets), np.float32))
     sizes: Any = {"analyzer": kind, "ngram_range": lengths, "n_features": buckets}
     vectorizer = HashingVectorizer(**sizes, alternate_sign=False, norm=None, dtype=np.float32)
-    return vectorizer.transform([text[:LONGEST] for text in texts])
+    return vectorizer.transform([spaced(text[:LONGEST]) for text in texts])
 
 
 def dense(matrix: Any) -> Array:
