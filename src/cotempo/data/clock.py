@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 UNITS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 # Seconds: beyond some eight thousand years a number is no date.
 LAST = 2.5e11
+RHYTHMS = {86400.0: "day", 604800.0: "week"}
 # Year first, as ISO 8601 has it: of other dates pandas takes the month first, or the day, and says nothing.
 ISO = re.compile(r"\s*(\d{4}-\d\d-\d\d|\d{8})(?=[T ]|$)|\d{4}(-\d\d)?$")
 TIME_OF_DAY = re.compile(r"[\sT,]*%[HI].*$")
@@ -158,6 +159,17 @@ class Clock:
             kinds = "a number above 0 or a duration such as '1h'" if self.dates else "a number above 0"
             raise DataError(f"a length of time must be {kinds}, got {length!r}")
         return float(size)
+
+    def rhythm(self, period: float | None) -> str:
+        """Return what a period is to people who read dates: a day, a week, or nothing."""
+        return RHYTHMS.get((period or 0.0) * UNITS.get(self.unit, 0.0), "")
+
+    def first_of(self, rhythm: str, number: float) -> float:
+        """Return when the first day or week (from Monday on) begins at or after a time."""
+        import pandas as pd
+
+        day = self.date(number).ceil("D")
+        return self.number(day + pd.DateOffset(days=-day.weekday() % 7 if rhythm == "week" else 0))
 
     def match(self, other: Clock) -> None:
         """Raise `DataError` if both clocks count dates, and only one has a time zone."""
