@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import poisson
 
 from cotempo.data import Events
 from cotempo.data.clock import Clock
@@ -63,3 +64,25 @@ def test_bands_hold_where_the_days_of_sites_differ(fitted):
         band, truth = fitted[0][name].intensity(grid), rate(grid, peak)
         assert ((band.lower <= truth) & (truth <= band.upper)).mean() > 0.85
         assert abs(grid[np.argmax(band.mean[:48])] - MONDAY - peak) < 3
+
+
+def check_counts(result):
+    """Counts of a week and of a day to come hold about 95 % of what the true rate brings, and not far more."""
+    for name, peak in PEAKS.items():
+        for first, last in ((0, 168), (24, 48)):
+            begin = MONDAY + 8 * 168
+            expected = rate(begin + np.arange(first + 0.05, last, 0.1), peak).sum() / 10
+            found = result[name].predict_count(begin + first, begin + last)
+            assert 0.9 < poisson.cdf(found.upper, expected) - poisson.cdf(found.lower - 1, expected) < 0.99
+            assert found.upper - found.lower < 1.3 * np.ptp(poisson.ppf([0.025, 0.975], expected))
+
+
+def test_counts_are_as_sure_where_the_days_of_sites_differ(fitted):
+    """Deviations of hours drawn as if they all moved together made a week twice as wide, which held .9999."""
+    check_counts(fitted[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_counts_are_as_sure_on_other_weeks(seed):
+    check_counts(fit(seed)[0])

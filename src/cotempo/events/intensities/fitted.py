@@ -249,9 +249,13 @@ class SharedCurve(DrawnIntensity):
         times = self.local(times)
         cell = self._profile.place(times)
         drawn = self._curves(self._profile.share(times), cell)
-        noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
-        own = self._kept.rate / self.curve
-        return np.asarray(drawn * own[cell] * self._balance * np.exp(noise * np.sqrt(self._kept.variance[cell])))
+        kept, stream = self._kept, np.random.default_rng(1)
+        level = np.sqrt(kept.level) * stream.standard_normal((len(drawn), 1))
+        # By their covariance: hours that deviate one by one say little about a week, if they did together much.
+        size = len(kept.covariance)
+        bent = stream.multivariate_normal(np.zeros(size), kept.covariance, len(drawn), "ignore", method="eigh")
+        own = (kept.rate / self.curve)[cell] * np.exp(level + bent[:, cell * size // len(self.curve)])
+        return np.asarray(drawn * own * self._balance)
 
     @cached_property
     def _balance(self) -> Floats:
