@@ -95,6 +95,12 @@ def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
     (row,) = counts.record["counts"]
     assert row["mean"] == pytest.approx(model.predict_count("2025-03-24 00:00+01:00", "2025-03-31 00:00+02:00").mean)
     assert row["lower"] < row["mean"] < row["upper"]
+    own = cotempo(
+        "count", "runs/wards", "--start", "24.03.2025", "--end", "31.03.2025 00:00", "--json", "--client", "Nord"
+    )
+    assert own.record == counts.record  # as its tables write dates
+    refused = cotempo("next", "runs/wards", "--after", "04/05/2025")
+    assert (refused.code, "2025-05-04 or 2025-04-05" in refused.err) == (3, True)
     assert "Nord: 1" in cotempo("count", "runs/wards", *week).out
     assert cotempo("count", "runs/wards", "--start", "now then", "--end", "2025-03-31").code == 3
     drawn = cotempo("sample", "runs/wards", *week, "--count", 2, "--out", "drawn.csv")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cotempo.data.clock import Clock
+from cotempo.data.clock import Clock, parse_date
 from cotempo.errors import DataError
 
 BERLIN = Clock("h", "Europe/Berlin")
@@ -69,3 +69,28 @@ def test_what_does_not_fit_is_refused(clock, when, match):
 def test_units_and_zones_must_exist(unit, zone):
     with pytest.raises(DataError, match="the unit of time must be s, h, D or empty, and the zone"):
         Clock(unit, zone)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("04.05.2025", "2025-05-04 or 2025-04-05"),
+        ("04/05/2025 08:00", "2025-05-04 08:00:00 or 2025-04-05 08:00:00"),
+        ("13.05.2025", "2025-05-13"),
+        ("2025-02-30", ""),
+    ],
+)
+def test_dates_of_another_order_are_refused_with_their_readings(text, meant):
+    with pytest.raises(DataError, match=f"ISO 8601.*got '{text}'{', which could be ' + meant if meant else ''}$"):
+        NAIVE.number(text)
+
+
+def test_dates_in_a_known_format_are_read_by_it_and_by_no_other():
+    german = ["%d.%m.%Y %H:%M"]
+    assert parse_date("04.05.2025 08:30", german) == pd.Timestamp(2025, 5, 4, 8, 30)
+    assert parse_date("04.05.2025", german) == pd.Timestamp(2025, 5, 4)
+    assert parse_date("2025-05-04", german) == pd.Timestamp(2025, 5, 4)
+    with pytest.raises(DataError, match=r"or '%d\.%m\.%Y %H:%M', got '04/05/2025', which could be"):
+        parse_date("04/05/2025", german)
+    with pytest.raises(DataError, match=r"which could be 2025-05-04 or 2025-04-05$"):  # two sites, two orders
+        parse_date("04/05/2025", ["%d/%m/%Y", "%m/%d/%Y"])

@@ -247,6 +247,9 @@ def test_a_day_is_shown_from_midnight_to_midnight(tables):
     rug = axes.lines[-1].get_xdata()
     assert time.iloc[0] <= min(rug)
     assert max(rug) <= time.iloc[-1]
+    assert axes.get_xlabel() == "time of day (Europe/Berlin)"
+    assert [label.get_text() for label in axes.get_xticklabels()][1:3] == ["04:00", "08:00"]
+    assert "2025" not in fitted.answer()
 
 
 def test_reprs_are_short(fitted, alone):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,15 +92,16 @@ def next_event(
 ) -> Output:
     """Say when the next event of a sequence comes, by clients' models: its median, and an interval."""
     fitted, rows, level = load_result(run), [], EVENTS_LEVEL if level is None else level
+    formats = date_formats(run, client)
     tables: dict[str, Any] = dict.fromkeys([client] if client else fitted.names)
     tables = dict(read_like(run, fitted, given, client)) if given else tables
     for name, table in tables.items():
         model = capable(fitted[name], ("predict_next",), fitted)
-        end = None if until is None else as_time(until, model.clock)
+        end = None if until is None else as_time(until, model.clock, formats)
         if not hasattr(model, "given"):
             if after is None:
                 raise ParameterError("--after must say when the wait for the next event begins")
-            found = {"": model.predict_next(as_time(after, model.clock), end)}
+            found = {"": model.predict_next(as_time(after, model.clock, formats), end)}
         elif table is None or after is not None:
             raise ParameterError("INPUT must hold the events so far, and --after be left out: the model looks back")
         else:
@@ -121,19 +122,22 @@ def next_event(
 
 def count_events(
     run: RunPath,
-    start: Annotated[str, typer.Option(help="From when, a number or a date.")],
+    start: Annotated[
+        str, typer.Option(help="From when: a number, or a date as in ISO 8601 or as the run's are written.")
+    ],
     end: Annotated[str, typer.Option(help="Until when.")],
     client: Annotated[str | None, typer.Option(help="One client; all by default.")] = None,
     level: Level = None,
 ) -> Output:
     """Say how many events a sequence will have, by clients' models: the mean, and an interval for chance and doubt."""
     fitted, rows, level = load_result(run), [], EVENTS_LEVEL if level is None else level
+    formats = date_formats(run, client)
     for name in [client] if client else fitted.names:
         model = fitted[name]
         if hasattr(model, "given"):
             raise ParameterError("the model must not look back at events to count them; draw them: cotempo sample")
         found = capable(model, ("predict_count",), fitted).predict_count(
-            as_time(start, model.clock), as_time(end, model.clock), level
+            as_time(start, model.clock, formats), as_time(end, model.clock, formats), level
         )
         rows.append({"client": name, **found._asdict()})
     lines = [
@@ -171,13 +175,13 @@ def sample(
 ) -> Output:
     """Draw synthetic series or events for their owners; nothing checks how near they are to real ones (see release)."""
     fitted = load_result(run)
-    frames, clock = {}, list[str]()
+    frames, clock, formats = {}, list[str](), date_formats(run, client)
     for name in [client] if client else fitted.names:
         model = capable(fitted[name], ("sample",), fitted)
         if hasattr(model, "intensity"):
             if start is None or end is None:
                 raise ParameterError("--start and --end must say when sequences of events begin and end")
-            drawn = model.sample(as_time(start, model.clock), as_time(end, model.clock), seed, number)
+            drawn = model.sample(*(as_time(when, model.clock, formats) for when in (start, end)), seed, number)
         else:
             drawn, clock = model.sample(number, seed=seed), window_time(model)
         frames[name] = drawn.to_frame()
@@ -330,10 +334,9 @@ def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:
 
 def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[str, Table]:
     """Read tables as the run's own were read: with its units, zones and names of columns."""
-    from cotempo.runs.experiment import BY_CLIENT, DataSettings, Experiment
-    from cotempo.runs.folder import read_experiment
+    from cotempo.runs.experiment import BY_CLIENT, DataSettings
 
-    kept = Experiment.from_dict(read_experiment(run)).data if (run / "experiment.toml").is_file() else None
+    kept = data_settings(run)
     settings = kept.model_copy(update={"windows": None}).for_source(given) if kept and kept.source else DataSettings()
     by_client = {
         option: each
@@ -434,17 +437,34 @@ def as_number(text: str) -> Any:
         return text
 
 
-def as_time(text: str, clock: Any) -> Any:
+def as_time(text: str, clock: Any, formats: Sequence[str]) -> Any:
     """Return a time of the command line: a number, or a date, which is one of the clock's zone if it names none."""
     found = as_number(text)
-    if isinstance(found, float) or not clock.zone:
+    if isinstance(found, float):
         return found
-    import pandas as pd
+    from cotempo.data.clock import parse_date
 
+    date = parse_date(text, formats)
+    if date.tz is not None or not clock.zone:
+        return date
     try:
-        date = pd.Timestamp(text)
-        return date.tz_localize(clock.date(0.0).tzinfo) if date.tz is None else date
-    except ValueError as error:
-        raise DataError(
-            f"a time must be a number or a date such as '2025-04-07 08:00', got {text!r}: {error}"
-        ) from None
+        return date.tz_localize(clock.date(0.0).tzinfo)
+    except ValueError as error:  # clocks were changed
+        raise DataError(f"a time must be one that {clock.zone} had once, got {text!r}: {error}") from None
+
+
+def date_formats(run: Path, client: str | None) -> Sequence[str]:
+    """Return how dates are written in the tables of a run, or of one client."""
+    settings = data_settings(run)
+    given = settings and settings.date_format
+    if isinstance(given, dict):
+        return [style for name, style in given.items() if client in (None, name)]
+    return [given] if isinstance(given, str) else given or ()
+
+
+def data_settings(run: Path) -> Any:
+    """Return what a run's experiment says about its tables; nothing if it had none."""
+    from cotempo.runs.experiment import Experiment
+    from cotempo.runs.folder import read_experiment
+
+    return Experiment.from_dict(read_experiment(run)).data if (run / "experiment.toml").is_file() else None

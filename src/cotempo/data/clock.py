@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import re
+import warnings
 import zoneinfo
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
 UNITS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 # Seconds: beyond some eight thousand years a number is no date.
 LAST = 2.5e11
+RHYTHMS = {86400.0: "day", 604800.0: "week"}
+# Year first, as ISO 8601 has it: of other dates pandas takes the month first, or the day, and says nothing.
+ISO = re.compile(r"\s*(\d{4}-\d\d-\d\d|\d{8})(?=[T ]|$)|\d{4}(-\d\d)?$")
+TIME_OF_DAY = re.compile(r"[\sT,]*%[HI].*$")
 LABELS = {"": "time", "s": "seconds", "h": "hours", "D": "days"}
 
 
@@ -84,6 +92,8 @@ class Clock:
 
         try:
             found = pd.DatetimeIndex(_in_utc(values) if isinstance(values, np.ndarray) else values)
+        except DataError:
+            raise
         except (ValueError, TypeError) as error:
             raise DataError(f"times must be numbers or dates, all with a zone or all without, got {error}") from None
         if not self.dates:
@@ -150,6 +160,17 @@ class Clock:
             raise DataError(f"a length of time must be {kinds}, got {length!r}")
         return float(size)
 
+    def rhythm(self, period: float | None) -> str:
+        """Return what a period is to people who read dates: a day, a week, or nothing."""
+        return RHYTHMS.get((period or 0.0) * UNITS.get(self.unit, 0.0), "")
+
+    def first_of(self, rhythm: str, number: float) -> float:
+        """Return when the first day or week (from Monday on) begins at or after a time."""
+        import pandas as pd
+
+        day = self.date(number).ceil("D")
+        return self.number(day + pd.DateOffset(days=-day.weekday() % 7 if rhythm == "week" else 0))
+
     def match(self, other: Clock) -> None:
         """Raise `DataError` if both clocks count dates, and only one has a time zone."""
         if self.dates and other.dates and bool(self.zone) != bool(other.zone):
@@ -171,6 +192,35 @@ def is_zone(zone: str) -> bool:
         return False
 
 
+def parse_date(text: str, formats: Iterable[str] = ()) -> pd.Timestamp:
+    """Return a date written as in ISO 8601, or in one of the formats, with its time of day or without.
+
+    Everything else is refused, even if only one reading is possible: whether 04.05. is in April must not depend on
+    whether 13.05. can be.
+
+    Examples
+    --------
+    >>> parse_date("2025-05-04"), parse_date("04.05.2025", ["%d.%m.%Y %H:%M"])
+    (Timestamp('2025-05-04 00:00:00'), Timestamp('2025-05-04 00:00:00'))
+    """
+    import pandas as pd
+
+    styles = dict.fromkeys(one for style in formats for one in (style, TIME_OF_DAY.sub("", style)))
+    read = [pd.to_datetime(text.strip(), format=style, errors="coerce") for style in styles]
+    with contextlib.suppress(ValueError):  # such as February 30
+        read += [pd.Timestamp(text)] if ISO.match(text) else []
+    found = list(dict.fromkeys(date for date in read if not pd.isna(date)))
+    if len(found) == 1:
+        return found[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the order that pandas took: both are shown
+        guessed = [pd.to_datetime(text, dayfirst=first, errors="coerce") for first in (True, False)]
+    meant = dict.fromkeys(str(date).removesuffix(" 00:00:00") for date in found or guessed if not pd.isna(date))
+    must = " or ".join(["as in ISO 8601, such as 2025-04-07 08:00", *map(repr, formats)])
+    may = f", which could be {' or '.join(meant)}" if meant else ""
+    raise DataError(f"times must be numbers or dates written {must}, got {text!r}{may}")
+
+
 @cache
 def _find_zone(zone: str) -> datetime.tzinfo:
     if zone[0] in "+-":
@@ -187,7 +237,7 @@ def _in_utc(values: Any) -> Any:
     dates = (
         np.atleast_1d(values).ravel()
         if values.dtype.kind == "M"
-        else [pd.Timestamp(each) for each in values.ravel().tolist()]
+        else [parse_date(each) if isinstance(each, str) else pd.Timestamp(each) for each in values.ravel().tolist()]
     )
     aware = isinstance(dates, list) and all(date.tz is not None for date in dates)
     return [date.tz_convert("UTC") for date in dates] if aware else dates

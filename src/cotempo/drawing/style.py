@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from cycler import cycler
 from matplotlib import rc_context
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DateFormatter, DayLocator, HourLocator
 from matplotlib.figure import Figure
 
 from cotempo.drawing.plain import PlainFigure
@@ -65,16 +65,27 @@ def make_panels(
     return figure, panels[:count]
 
 
-def show_dates(axes: Axes, clock: Clock) -> None:
-    """Label the horizontal axis: with dates in the clock's zone where times were dates."""
-    axes.set_xlabel(f"{clock.label} ({clock.zone})" if clock.zone else clock.label)
-    if clock.dates:
-        zone = getattr(clock.date(0.0), "tzinfo", None)
-        locator = AutoDateLocator(tz=zone, minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
-    else:
+def show_dates(axes: Axes, clock: Clock, rhythm: str = "") -> None:
+    """Label the horizontal axis: with dates in the clock's zone where times were dates.
+
+    Of a day that stands for all, hours are shown; of a week, its days.
+    """
+    label = {"day": "time of day", "week": "day of the week"}.get(rhythm, clock.label)
+    axes.set_xlabel(f"{label} ({clock.zone})" if clock.zone else label)
+    if not clock.dates:
         axes.locator_params(axis="x", nbins=6)
+        return
+    zone = getattr(clock.date(0.0), "tzinfo", None)
+    locator: Any
+    formatter: Any
+    if rhythm:
+        locator = HourLocator(range(0, 24, 4), tz=zone) if rhythm == "day" else DayLocator(tz=zone)  # type: ignore[no-untyped-call]
+        formatter = DateFormatter("%H:%M" if rhythm == "day" else "%a", tz=zone)  # type: ignore[no-untyped-call]
+    else:
+        locator = AutoDateLocator(tz=zone, minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
+        formatter = ConciseDateFormatter(locator, tz=zone)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(formatter)
 
 
 def move_apart(points: Floats, least: float) -> Floats:

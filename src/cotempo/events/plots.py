@@ -45,13 +45,15 @@ def plot_intensities(
             title=name, ylabel=f"events {clock.rate_label} and sequence", ylim=(0, 1.25 * axes.get_ylim()[1])
         )  # room for a legend
         axes.legend(ncols=3, loc="upper left", columnspacing=1, handlelength=1.5)
-        show_dates(axes, clock)
+        show_dates(axes, clock, clock.rhythm(model.period))
     return figure
 
 
 def legible_part(model: IntensityOverTime) -> tuple[float, float]:
-    """Return the window to draw: all that is shown, or the last ten ups and downs of a curve with many."""
+    """Return the window to draw: a whole period, or the span, of which the last ten ups and downs if there are many."""
     start, end = model.shown
+    if model.period:
+        return start, end
     slopes = np.diff(model.mean(np.linspace(start, end, FINE)))
     peaks = np.count_nonzero((slopes[:-1] > 0) & (slopes[1:] <= 0))
     return (start if peaks <= MOST_PEAKS else end - (end - start) * 10 / peaks, end)
@@ -63,7 +65,7 @@ def _along(model: Intensity, events: Events | None, level: float) -> tuple[Float
         times, rug = np.linspace(*legible_part(model), POINTS), np.zeros(0) if events is None else events.time
         if model.period:
             rug = times[0] + np.mod(model.local(rug) - model.local(times[:1]), model.period)
-        return times, model.intensity(times, level), rug
+        return times, model.intensity(times, level), rug[(times[0] <= rug) & (rug <= times[-1])]
     assert isinstance(model, IntensityGivenHistory)
     assert events is not None
     _, past, codes, start, end = next(events.sequences())

@@ -18,7 +18,7 @@ from cotempo.data.tables import numbered, pluralize
 from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation import Fitted, Rng, plus_minus
 from cotempo.series.filling.ahead import LEVELS
-from cotempo.series.filling.calibration import Calibration
+from cotempo.series.filling.calibration import FEWEST_CELLS, Calibration
 from cotempo.series.filling.stages import Fills
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
@@ -313,9 +313,12 @@ class SeriesModel(FittedSeries):
         from cotempo.series.nn.samplers import draw_around
 
         filled, missing = self.filler.seeded(seed).rows(rows, self.settings), np.isnan(rows.values)
-        needed = FEWEST_DRAWS if levels and not self.calibration.knows(rows) else 1
+        known = self.calibration.knows(rows)
+        believed = None if known else self.filler.deviation(rows, filled)
+        needed = FEWEST_DRAWS if levels and not known and believed is None else 1
         if max(draws, needed) == 1:
-            return FilledRows(filled, self.calibration.widths(rows, 0 * filled, levels, self.window), None)
+            width = self.calibration.widths(rows, 0 * filled if believed is None else believed, levels, self.window)
+            return FilledRows(filled, width, None)
         cover, half = Cover(rows, self.window, self.window), (self.scale.high - self.scale.low) / 2
         given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
         count = needed if draws == 1 else draws
@@ -323,7 +326,8 @@ class SeriesModel(FittedSeries):
         found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
         # Draws of the diffusion model around the filling, as wide as calibration says.
-        usual, *widths = self.calibration.widths(rows, deviation, (ONE_DEVIATION, *levels), self.window)
+        unknown = deviation if believed is None else believed
+        usual, *widths = self.calibration.widths(rows, unknown, (ONE_DEVIATION, *levels), self.window)
         found = np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
         return FilledRows(filled, np.array(widths).reshape(-1, *filled.shape), found if draws > 1 else None)
 
@@ -410,6 +414,15 @@ class FittedFedTDD(FittedOwners):
         clock = self.outcome.schemas[client].clock
         timing = Timing(clock, usual_step([memory.excerpt[:, 0]]) if clock.dates and memory.excerpt.size else 0.0)
         return SeriesModel(features, order, method.window, memory.calibration, timing, *model)
+
+    def advice(self) -> list[str]:
+        """Return what all results say, and whose intervals are not calibrated."""
+        kinds = {name: memory.calibration.errors.any(axis=1) for name, memory in self.outcome.memories.items()}
+        if not (unsure := [name for name, known in kinds.items() if not known.all()]):
+            return super().advice()
+        why = f"for some kinds of gaps fewer than {FEWEST_CELLS} measurements could be held out to calibrate them"
+        doubt = "they may hold more or less of the truth than they say"
+        return [*super().advice(), f"intervals of {', '.join(unsure)} come from the model: {why}; {doubt}"]
 
     @property
     def withheld(self) -> Mapping[str, int]:

@@ -161,6 +161,11 @@ class MomentsStage:
         """Fill rows in the units that the process was learned in, ``(1, rows, features)``."""
         return self.units.undo(self.process.fill(self.units.rows(rows)))[None]
 
+    def measure(self, rows: SeriesRows) -> tuple[Floats, Floats]:
+        """Return the conditional mean and deviation of each cell, in the units that the process was learned in."""
+        filled, deviation = self.process.measure(self.units.rows(rows))
+        return self.units.undo(filled), deviation * self.units.step
+
 
 def learn(rows: SeriesRows, window: int) -> tuple[MomentsStage, Gaussian, SeriesRows]:
     """Learn a process from all rows; return it, one that was learned without a part of them, and that part."""

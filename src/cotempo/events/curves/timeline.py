@@ -130,10 +130,14 @@ class LevelSetting(NamedTuple):
 
 
 class OwnRate(NamedTuple):
-    """A client's intensity in cells: its rate, and the variance that level and deviation add to its logarithm."""
+    """A client's intensity: its rate in cells, and how sure its logarithm is.
+
+    `level` is the variance of the level's logarithm, `covariance` that of the deviation in its coarse cells.
+    """
 
     rate: Floats
-    variance: Floats
+    level: float
+    covariance: Floats
 
 
 SETTINGS = tuple(LevelSetting(strength, *deviation) for deviation in DEVIATIONS for strength in STRENGTHS)
@@ -150,21 +154,23 @@ def own_rate(
     curve: Floats, events: Floats, exposure: Floats, own: LevelSetting, temper: float, effect: float = 1.0
 ) -> OwnRate:
     """Return the client's intensity: the curve at its own level, with its deviation."""
-    bend, bent = deviation(curve, events, exposure, own, temper)
+    bend, covariance = deviation(curve, events, exposure, own, temper)
     rate = curve * np.exp(bend)
     level = find_level(rate, events, exposure, own.strength)
     unsure = 0.0 if np.isinf(own.strength) else effect / (own.strength + events.sum())
-    return OwnRate(level * rate, bent + unsure)
+    return OwnRate(level * rate, unsure, covariance)
 
 
 def deviation(
     curve: Floats, events: Floats, exposure: Floats, own: LevelSetting, temper: float
 ) -> tuple[Floats, Floats]:
-    """Return posterior mean and variance of the deviation, ``(cells,)`` each, by Newton's steps to the mode."""
+    """Return the posterior mean of the deviation, ``(cells,)``, and its covariance in coarse cells, by Newton's steps
+    to the mode.
+    """
     cells = len(curve)
-    if not own.variance:
-        return np.zeros(cells), np.zeros(cells)
     size = min(COARSE, cells)
+    if not own.variance:
+        return np.zeros(cells), np.zeros((size, size))
     place = np.arange(cells) * size // cells
     level = find_level(curve, events, exposure, 8.0)
     seen = np.bincount(place, events, size) / temper
@@ -181,8 +187,8 @@ def deviation(
         mode = mode + np.clip(step, -1.0, 1.0)
         if np.abs(step).max() < 1e-6:
             break
-    spread = np.diag(prior) - ((root[:, None] * prior) * cho_solve((factor, True), root[:, None] * prior)).sum(axis=0)
-    return mode[place], np.maximum(spread, 0.0)[place]
+    seen_of = root[:, None] * prior
+    return mode[place], prior - seen_of.T @ cho_solve((factor, True), seen_of)
 
 
 def cross_validate(curves: Floats, events: Floats, exposure: Floats, temper: float) -> Floats:

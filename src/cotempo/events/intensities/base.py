@@ -190,12 +190,15 @@ class IntensityOverTime(Intensity):
 
     @property
     def shown(self) -> tuple[float, float]:
-        """The stretch of time that figures and frames show: the span, or one period, of dates from midnight on."""
+        """The stretch of time that figures and frames show: the span, or one period, of dates from midnight on.
+
+        A week begins on Monday.
+        """
         first, last = self.span
         if self.period is None:
             return first, last
         if self.clock.dates:
-            first = self.clock.number(self.clock.date(first).ceil("D"))
+            first = self.clock.first_of(self.clock.rhythm(self.period), first)
         return first, first + self.period
 
     @abstractmethod

@@ -106,11 +106,10 @@ class FittedFedPP(Fitted):
         peaks = []
         for name, model in curves.items():
             times = np.linspace(*model.shown, 3000)
-            band, clock = model.intensity(times), model.clock
+            band = model.intensity(times)
             peak = int(band.mean.argmax())
-            within = f"95 % band {band.lower[peak]:.3g} to {band.upper[peak]:.3g}"
-            when = clock.text(float(times[peak]))[:16] if clock.dates else f"{times[peak]:.3g}"
-            peaks.append(f"for {name} at {when}: {band.mean[peak]:.3g} {clock.rate_label} ({within})")
+            when, rate = _in_words(float(times[peak]), model), f"{band.mean[peak]:.3g} {model.clock.rate_label}"
+            peaks.append(f"for {name} {when}: {rate} (95 % band {band.lower[peak]:.3g} to {band.upper[peak]:.3g})")
         return f"Events are most frequent {'; '.join(peaks)}."
 
     def tables(self) -> Mapping[str, Any]:
@@ -141,6 +140,17 @@ class FittedFedPP(Fitted):
         if tests := {name: rescaling_test([held]) for name, held in waits.items() if len(held)}:
             figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
         return figures
+
+
+def _in_words(time: float, model: IntensityOverTime) -> str:
+    """Return when something is, in words: of a period, which day of the week or time of day."""
+    clock = model.clock
+    if not clock.dates:
+        return f"at {time:.3g}"
+    if not (rhythm := clock.rhythm(model.period)):
+        return f"at {clock.text(time)[:16]}"
+    date = clock.date(time)
+    return f"{f'on {date.day_name()}s ' if rhythm == 'week' else ''}at {date:%H:%M}"
 
 
 class KernelCurve(IntensityOverTime):
@@ -239,9 +249,13 @@ class SharedCurve(DrawnIntensity):
         times = self.local(times)
         cell = self._profile.place(times)
         drawn = self._curves(self._profile.share(times), cell)
-        noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
-        own = self._kept.rate / self.curve
-        return np.asarray(drawn * own[cell] * self._balance * np.exp(noise * np.sqrt(self._kept.variance[cell])))
+        kept, stream = self._kept, np.random.default_rng(1)
+        level = np.sqrt(kept.level) * stream.standard_normal((len(drawn), 1))
+        # By their covariance: hours that deviate one by one say little about a week, if they did together much.
+        size = len(kept.covariance)
+        bent = stream.multivariate_normal(np.zeros(size), kept.covariance, len(drawn), "ignore", method="eigh")
+        own = (kept.rate / self.curve)[cell] * np.exp(level + bent[:, cell * size // len(self.curve)])
+        return np.asarray(drawn * own * self._balance)
 
     @cached_property
     def _balance(self) -> Floats:

@@ -41,7 +41,7 @@ class Calibration:
 
     `usual` is how far a feature usually deviates from the line through its neighbours, ``(features,)``. `errors` has
     :math:`e` in units of the data, ``(kinds, features)``, 0 where too few cells could be hidden or the feature was
-    constant: there a normal law with the deviation of the draws stands in. `ratios` has :math:`r_p` for the levels
+    constant: there a normal law with a deviation by the model stands in. `ratios` has :math:`r_p` for the levels
     .005, .01, ..., .995, ``(kinds, features, levels)``. `ahead` has the intervals of forecasts.
 
     References
@@ -94,7 +94,7 @@ class Calibration:
     def widths(self, rows: SeriesRows, deviation: Floats, levels: tuple[float, ...], length: int) -> Floats:
         """Return half the width of each missing cell's interval, 0 elsewhere, ``(levels, rows, features)``.
 
-        `deviation` is that of the draws, ``(rows, features)``; all in units of the data.
+        `deviation` is by a process that fills, or else of draws, ``(rows, features)``; all in units of the data.
         """
         missing = np.isnan(rows.values)
         kind, columns = _kinds(rows), np.arange(missing.shape[1])

@@ -43,6 +43,10 @@ class Fills(ABC):
     def rows(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows, in the units of the data."""
 
+    def deviation(self, rows: SeriesRows, filled: Floats) -> Floats | None:
+        """Return how far rows as filled may lie from the truth, in the units of the data; none if nothing says it."""
+        return None
+
     def seeded(self, seed: int) -> Fills:
         """Return the same with another seed, where fillings are drawn."""
         return self
@@ -94,6 +98,18 @@ class Filler(Fills):
         filled = self.scale.undo(self.scaled(self.inner(rows), settings))
         level = 0.0 if self.season is None else self.season.at(rows.clock)
         return np.where(np.isnan(rows.values), filled + level, rows.values)
+
+    def deviation(self, rows: SeriesRows, filled: Floats) -> Floats | None:
+        """Return how far rows as filled may lie from the truth, by the process of a stage that knows it.
+
+        Where the process has another mean than the filling, that counts as an error, too.
+        """
+        for stage in self.stages:
+            if hasattr(stage, "measure"):
+                mean, spread = stage.measure(self.inner(rows))
+                apart = self.inner(rows.with_values(filled)).values - mean
+                return np.asarray(np.sqrt(spread**2 + apart**2) * (self.scale.high - self.scale.low) / 2)
+        return None
 
     def inner(self, rows: SeriesRows) -> SeriesRows:
         """Return rows as stages see them: without the season, and scaled."""
