@@ -27,6 +27,7 @@ DRAWS, LATENT = 64, 4
 # Noise of the diffusion's steps; log gaps are shifted and scaled to be about standard normal.
 STEPS, LEAST_NOISE, MOST_NOISE = 24, 0.02, 0.45
 CENTRE, SCALE = -0.5, 1.5
+NOISES = 8  # draws of noise for each gap in a step of training
 SHORTEST = 1e-6
 
 
@@ -166,10 +167,11 @@ class DiffusionDecoder(GenerativeModel):
         with torch.no_grad():
             log_gap = gap.log()
             log_gap[~ends] = self._lengthen(code[~ends], gap[~ends], random)
-        step = torch.randint(STEPS, gap.shape, generator=random).to(gap.device)
-        noise, level = _noise(gap, random), self.kept[step]
+        log_gap, code = log_gap.repeat(NOISES), code.repeat(NOISES, 1)
+        step = torch.randint(STEPS, log_gap.shape, generator=random).to(gap.device)
+        noise, level = _noise(log_gap, random), self.kept[step]
         noised = level.sqrt() * (log_gap - CENTRE) / SCALE + (1 - level).sqrt() * noise
-        return (self.predict_noise(noised, step, code) - noise) ** 2
+        return (self.predict_noise(noised, step, code) - noise) ** 2 / NOISES
 
     def _lengthen(self, code: Tensor, gap: Tensor, random: torch.Generator) -> Tensor:
         """Draw a log gap longer than the one seen; where no draw is, take one mean gap more."""

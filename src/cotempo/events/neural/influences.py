@@ -41,9 +41,11 @@ class DecoupledODE(GapModel):
 
     def rate_and_mass(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, end: Tensor) -> Parts:
         """Return the rate at the `end` of each gap, and its integral over the gap."""
-        solved, base = self._solve(kind, phase), functional.softplus(self.base)
-        rate, integral = self._sum_past(time, torch.stack([torch.zeros_like(end), end], dim=-1), solved)
-        return base + rate[..., 1], base * end + integral[..., 1] - integral[..., 0]
+        base = functional.softplus(self.base)
+        rate, total = (part[..., 0] for part in self._sum_past(time, end[..., None], self._solve(kind, phase)))
+        # Gaps follow each other: what had come by the end of one had come by the start of the next.
+        gained = total.diff(dim=1, prepend=torch.zeros_like(total[:, :1]))
+        return base + rate, torch.where(kind == PADDING, 0.0, base * end + gained)
 
     def _solve(self, kind: Tensor, phase: Tensor) -> Parts:
         """Return the influence of each event at the ages of the grid, and its integral, ``(sequences, gaps, ages)``."""
