@@ -153,8 +153,10 @@ class FedTDD(SeriesSettings, Method):
     The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) imputes them by
     guided sampling, a client's diffusion model (its local imputer) imputes the others, and the distiller is fine-tuned
     on public data and on synthetic windows that clients release: in round :math:`r` of :math:`R`
-    :math:`n_r = \lceil \tfrac{r}{R} \alpha L \rceil` of each client with :math:`L` windows, except those too near to
-    real ones.
+    :math:`n_r = \lceil \tfrac{r}{R} \alpha L \rceil` of each client with :math:`L` windows. No gate holds any of them
+    back: ask for it with ``gate=True``. The authors' released code differs from the paper: its losses are absolute
+    errors under the root of the printed weight (``loss="absolute"`` here), each round's windows replace the last ones
+    instead of adding to them, and clients send measured values too. We follow the paper.
 
     The preset ``cotempo`` trains two imputers on public data, one of the common features and one of tokens that fills
     any feature. Clients use them frozen and correct them by a network of their own, each where that helps. Clients'
@@ -182,7 +184,7 @@ class FedTDD(SeriesSettings, Method):
         "paper": {
             "distiller": "diffusion", "rounds": 5, "pretrain_steps": 10_000, "token_steps": 0, "start_steps": 0,
             "corrector_steps": 0, "first_steps": 7500, "later_steps": 5000, "last_steps": 0, "alpha": 1.0,
-            "rough": False, "rate": 8e-4, "sampler": "ddpm", "warm_start": 1.0,
+            "rough": False, "rate": 8e-4, "sampler": "ddpm", "warm_start": 1.0, "loss": "squared", "gate": False,
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
@@ -210,6 +212,7 @@ class FedTDD(SeriesSettings, Method):
     growth: Literal["linear", "constant", "none"] = Field(
         default="linear", description='Growth of that share over the rounds; with ``"none"`` nothing is released.'
     )
+    gate: bool = Field(default=True, description="Withhold synthetic windows that are too near to real ones.")
     rough: bool = Field(default=True, description="Train local imputers on fillings with errors like those measured.")
     minimum_rows: int = Field(default=20, ge=1, description="As in `FedMoments`, for the rows trained on.")
     chunk: int = Field(default=250, ge=1, description="Training steps between checkpoints.")
@@ -232,7 +235,7 @@ class FedTDD(SeriesSettings, Method):
                 yield from self._chunks("correct", 1, self.corrector_steps)
             yield Line("impute", number)  # lines 4 to 7
             steps = self.first_steps if number == 1 else self.later_steps
-            yield from self._chunks("train", number, steps, all_windows=not self.releases)  # line 8
+            yield from self._chunks("train", number, steps, all_windows=not (self.releases and self.gate))  # line 8
             if self.releases:
                 yield Line("share", number)  # lines 9 to 15
             yield from self._chunks("distil", number, self.tuning_steps)  # line 16
@@ -423,12 +426,13 @@ class FedTDD(SeriesSettings, Method):
         """Expand the public data by what clients released (lines 12 to 15), and count what they withheld."""
         bank = np.concatenate([state.bank, *(reply["windows"] for reply in sent.values())])
         withheld = {name: state.withheld.get(name, 0) + reply["withheld"] for name, reply in sent.items()}
-        membership = {name: reply["membership"] for name, reply in sent.items()}
+        membership = {name: reply["membership"] for name, reply in sent.items() if self.gate}
         metrics = {
             "released": float(len(bank) - len(state.bank)),
             "withheld": float(sum(reply["withheld"] for reply in sent.values())),
-            "membership": _mean(list(membership.values())),
         }
+        if membership:
+            metrics["membership"] = _mean(list(membership.values()))
         withheld, membership = {**state.withheld, **withheld}, {**state.membership, **membership}
         return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
 
@@ -508,15 +512,16 @@ class FedTDD(SeriesSettings, Method):
             about = "share of your cells that are missing"
             return Expect({"missing": Spec((), "float", 0, 1, description=about)}, sums=True)
         if phase == "share":
-            about = "synthetic windows of the common features, none of them near to a real one"
-            score = "how well they tell who was trained on; 0.5: not at all"
-            return Expect(
-                {
-                    "windows": Spec((None, *state.bank.shape[1:]), self.precision, -100, 100, description=about),
-                    "withheld": Spec((), "int", low=0, description="how many synthetic windows stay with you"),
-                    "membership": Spec((), "float", 0, 1, description=score),
-                }
-            )
+            near = "none of them near to a real one" if self.gate else "however near they are to real ones"
+            about = f"synthetic windows of the common features, {near}"
+            fields = {
+                "windows": Spec((None, *state.bank.shape[1:]), self.precision, -100, 100, description=about),
+                "withheld": Spec((), "int", low=0, description="how many synthetic windows stay with you"),
+            }
+            if self.gate:
+                score = "how well they tell who was trained on; 0.5: not at all"
+                fields["membership"] = Spec((), "float", 0, 1, description=score)
+            return Expect(fields)
         if phase == "score":
             return Expect({"joining": expect_tally()}, sums=True)
         return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")}, sums=True)
@@ -772,21 +777,23 @@ def _filled_windows(
 
 
 def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
-    """Generate windows (line 9) and send their common features (line 10), but for those too near to real ones."""
+    """Generate windows (line 9) and send their common features (line 10); a gate withholds those near to real ones."""
     from cotempo.series.nn.samplers import draw_windows
 
     count = math.ceil(question.common["share"] * len(data.rows.starts(method.window)))
     common, public = len(method.common), memory.taught.scale
     empty = np.zeros((0, method.window, common), method.precision)
     if count == 0:
-        return Message({"windows": empty, "withheld": 0, "membership": 0.5}), memory
-    drawn = draw_windows(method, memory.local_imputer.average, len(memory.scale.low), count, rng)
-    real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
-    parts = (memory.generator_scale.undo(drawn), *real)
-    # In the client's own units: in those that the coordinator sent, one feature could count for everything.
-    gate = release(*(data.scale.apply(part)[..., :common] for part in parts))
-    sent = public.apply(parts[0][gate.kept][..., :common]).clip(-100, 100).astype(method.precision)
-    return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), memory
+        return Message({"windows": empty, "withheld": 0, **({"membership": 0.5} if method.gate else {})}), memory
+    scaled = draw_windows(method, memory.local_imputer.average, len(memory.scale.low), count, rng)
+    drawn, told = memory.generator_scale.undo(scaled), {"withheld": 0}
+    if method.gate:
+        real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
+        # In the client's own units: in those that the coordinator sent, one feature could count for everything.
+        gate = release(*(data.scale.apply(part)[..., :common] for part in (drawn, *real)))
+        drawn, told = drawn[gate.kept], {"withheld": gate.withheld, "membership": gate.membership}
+    sent = public.apply(drawn[..., :common]).clip(-100, 100).astype(method.precision)
+    return Message({"windows": sent, **told}), memory
 
 
 def score(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:

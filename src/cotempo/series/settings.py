@@ -31,6 +31,9 @@ class SeriesSettings(Settings):
     diffusion_steps: int = Field(default=500, ge=2, description="Steps of the noise schedule.")
     sampler: Literal["ddpm", "ddim", "dpm"] = Field(default="dpm", description='``"dpm"`` is DPM-Solver++.')
     sampler_steps: int = Field(default=25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
+    loss: Literal["absolute", "squared"] = Field(
+        default="absolute", description="Errors that diffusion models learn from; FedTDD's paper prints squares."
+    )
     warm_start: float = Field(default=0.5, gt=0, le=1, description="Share of the noise that draws of gaps start from.")
     batch: int = Field(default=128, ge=2, description="Windows in a training step.")
     rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of diffusion models.")
@@ -66,7 +69,7 @@ class SeriesSettings(Settings):
         from cotempo.series.nn.backbone import NoiseSchedule
         from cotempo.series.nn.losses import Denoising
 
-        return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps))
+        return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps), self.loss == "squared")
 
     def schedule(self, steps: int, rate: float | None = None) -> Schedule:
         """Make the schedule of training for so many steps in all."""
