@@ -88,7 +88,9 @@ class FittedFedPP(Fitted):
         first, last = state.span.tolist()
         if not first <= record.start.min() <= record.end.max() <= last:
             found = f"{record.start.min():g} to {record.end.max():g}"
-            raise DataError([Problem(f"windows must lie in the span learned, {first:g} to {last:g}, got {found}", client)])
+            raise DataError(
+                [Problem(f"windows must lie in the span learned, {first:g} to {last:g}, got {found}", client)]
+            )
         memory = cast("SharedPrior", self.method).adapt(state, record)
         return self._of_kernel(memory, self.outcome.schemas[client].clock)
 

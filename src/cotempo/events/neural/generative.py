@@ -1,8 +1,9 @@
-r"""TCVAE and TCDDM: the next gap drawn from a generative decoder, given a recurrent code of the gaps before.
+r"""TCVAE and TCDDM: the next gap by a generative decoder, given a recurrent code of the gaps before.
 
-Both make the log gap :math:`x` a mixture of normals over draws of what is latent (64 fixed quasi-random ones), so that
-density and survival, and with them the intensity :math:`p / S` and its integral :math:`-\log S`, are means of normal
-densities and distribution functions. Training follows each model's own bound; the likelihood is for scoring.
+Both make the log gap :math:`x` a mixture of normals over what is latent: 64 fixed quasi-random draws, or, where it has
+one dimension, the points of a grid with their chances. So density and survival, and with them the intensity
+:math:`p / S` and its integral :math:`-\log S`, are means of normal densities and distribution functions. Training
+follows each model's own bound; the likelihood is for scoring.
 
 References
 ----------
@@ -24,29 +25,39 @@ from cotempo.events.neural.federated import PADDING, START, Gaps
 from cotempo.events.neural.models import LEAST, WIDTH, GapModel, Parts, model_inputs
 
 DRAWS, LATENT = 64, 4
-# Noise of the diffusion's steps; log gaps are shifted and scaled to be about standard normal.
-STEPS, LEAST_NOISE, MOST_NOISE = 24, 0.02, 0.45
-CENTRE, SCALE = -0.5, 1.5
-NOISES = 8  # draws of noise for each gap in a step of training
+# Noise of the diffusion's steps and of each gap in a step of training; log gaps are shifted and scaled to be about
+# standard normal, and their law is followed on a grid of points no further apart than the least noise is wide.
+STEPS, LEAST_NOISE, MOST_NOISE, NOISES = 16, 0.04, 0.5, 8
+CENTRE, SCALE, FARTHEST, POINTS = -0.5, 1.5, 6.0, 64
 SHORTEST = 1e-6
 
 
 class Mixture(NamedTuple):
-    """Normals whose equal mixture the log gap has, ``(sequences, gaps, draws)``."""
+    """Normals that the log gap is a mixture of, with the logs of their shares, ``(sequences, gaps, parts)``."""
 
     mean: Tensor
     deviation: Tensor
+    log_share: Tensor
 
     def log_survival(self, gap: Tensor) -> Tensor:
         """Return the log chance of a longer gap, ``(sequences, gaps, times)``."""
-        total: Tensor = torch.special.log_ndtr(-self._scaled(gap)).logsumexp(-1)
-        return total - math.log(self.mean.shape[-1])
+        total: Tensor = (torch.special.log_ndtr(-self._scaled(gap)) + self.log_share[:, :, None]).logsumexp(-1)
+        return total
 
     def log_density(self, gap: Tensor) -> Tensor:
         """Return the log density of the gap itself, ``(sequences, gaps, times)``."""
-        logs = -(self._scaled(gap) ** 2) / 2 - self.deviation.log()[:, :, None]
-        shared = math.log(self.mean.shape[-1] * math.sqrt(2 * math.pi))
-        return logs.logsumexp(-1) - shared - gap.clamp_min(SHORTEST).log()
+        logs = self.log_share[:, :, None] - self._scaled(gap) ** 2 / 2 - self.deviation.log()[:, :, None]
+        return logs.logsumexp(-1) - math.log(2 * math.pi) / 2 - gap.clamp_min(SHORTEST).log()
+
+    def draw_longer(self, gap: Tensor, random: torch.Generator) -> Tensor:
+        """Draw the log of a gap given that it is longer than one gap each, ``(sequences, gaps)``."""
+        scaled = self._scaled(gap[..., None])[:, :, 0]
+        chances = (self.log_share + torch.special.log_ndtr(-scaled)).softmax(-1).flatten(0, 1)
+        chosen = torch.multinomial(chances.cpu(), 1, generator=random).to(gap.device).reshape(*gap.shape, 1)
+        mean, deviation, low = (part.gather(2, chosen)[..., 0] for part in (self.mean, self.deviation, scaled))
+        uniform = torch.rand(gap.shape, generator=random).to(gap.device)
+        beyond = torch.special.ndtri((uniform * torch.special.ndtr(-low)).clamp_min(1e-30))
+        return torch.maximum(mean - deviation * beyond, gap.log())
 
     def _scaled(self, gap: Tensor) -> Tensor:
         at = gap.clamp_min(SHORTEST).log()[..., None]
@@ -115,7 +126,8 @@ class VariationalDecoder(GenerativeModel):
     def mixture(self, code: Tensor) -> Mixture:
         """Decode draws of z."""
         shape = (*code.shape[:-1], DRAWS, -1)
-        return Mixture(*self.decode(self.draws.expand(shape), code[..., None, :].expand(shape)))
+        mean, deviation = self.decode(self.draws.expand(shape), code[..., None, :].expand(shape))
+        return Mixture(mean, deviation, torch.full_like(mean, -math.log(DRAWS)))
 
     def bound(self, code: Tensor, gap: Tensor, ends: Tensor, random: torch.Generator) -> Tensor:
         """Return minus the evidence bound where an event ends the gap, minus the log survival elsewhere."""
@@ -130,18 +142,18 @@ class VariationalDecoder(GenerativeModel):
 
 
 class DiffusionDecoder(GenerativeModel):
-    r"""TCDDM: a diffusion of :math:`x` in 24 steps; :math:`x \mid x_1` is normal, and :math:`x_1` is drawn."""
+    r"""TCDDM: a diffusion of :math:`x` in 16 steps; each step back is normal, so the last one mixes normals."""
 
-    draws: Tensor
     beta: Tensor
     kept: Tensor
+    points: Tensor
 
     def __init__(self) -> None:
         super().__init__()
         self.noise = _perceptron(WIDTH + 3, 1)
-        self.register_buffer("draws", _normal_draws(STEPS))
         self.register_buffer("beta", torch.linspace(LEAST_NOISE, MOST_NOISE, STEPS))
         self.register_buffer("kept", (1 - self.beta).cumprod(0))
+        self.register_buffer("points", torch.linspace(-FARTHEST, FARTHEST, POINTS))
 
     def predict_noise(self, noised: Tensor, step: Tensor, code: Tensor) -> Tensor:
         """Return what was added to the log gap."""
@@ -151,34 +163,30 @@ class DiffusionDecoder(GenerativeModel):
         return found
 
     def mixture(self, code: Tensor) -> Mixture:
-        """Run the chain back to its last step."""
-        shape = (*code.shape[:-1], DRAWS)
-        wide, here = code[..., None, :].expand(*shape, -1), self.draws[:, -1].expand(shape)
+        """Follow the law of the chain back from noise to its last step, on the grid."""
+        shape = (*code.shape[:-1], POINTS)
+        wide, points = code[..., None, :].expand(*shape, -1), self.points.expand(shape)
+        chance = (-(points**2) / 2).softmax(-1)
         for step in reversed(range(STEPS)):
             beta, number = self.beta[step], torch.tensor(step, device=code.device)
-            here = here - beta / (1 - self.kept[step]).sqrt() * self.predict_noise(here, number, wide)
-            here = here / (1 - beta).sqrt()
+            mean = points - beta / (1 - self.kept[step]).sqrt() * self.predict_noise(points, number, wide)
+            mean = mean / (1 - beta).sqrt()
             if step:
-                here = here + beta.sqrt() * self.draws[:, step - 1]
-        return Mixture(CENTRE + SCALE * here, (SCALE * self.beta[0].sqrt()).expand(shape))
+                ways = (-((self.points - mean[..., None]) ** 2) / (2 * beta)).softmax(-1)
+                chance = (chance[..., None, :] @ ways)[..., 0, :]
+        deviation = (SCALE * self.beta[0].sqrt()).expand(shape)
+        return Mixture(CENTRE + SCALE * mean, deviation, chance.clamp_min(1e-30).log())
 
     def bound(self, code: Tensor, gap: Tensor, ends: Tensor, random: torch.Generator) -> Tensor:
-        """Return the squared error of the predicted noise, all steps alike."""
+        """Return the squared error of the predicted noise, all steps alike; open gaps are ended by the model."""
+        log_gap = gap.log()
         with torch.no_grad():
-            log_gap = gap.log()
-            log_gap[~ends] = self._lengthen(code[~ends], gap[~ends], random)
+            log_gap[~ends] = self.mixture(code[None, ~ends]).draw_longer(gap[None, ~ends], random)[0]
         log_gap, code = log_gap.repeat(NOISES), code.repeat(NOISES, 1)
         step = torch.randint(STEPS, log_gap.shape, generator=random).to(gap.device)
         noise, level = _noise(log_gap, random), self.kept[step]
         noised = level.sqrt() * (log_gap - CENTRE) / SCALE + (1 - level).sqrt() * noise
         return (self.predict_noise(noised, step, code) - noise) ** 2 / NOISES
-
-    def _lengthen(self, code: Tensor, gap: Tensor, random: torch.Generator) -> Tensor:
-        """Draw a log gap longer than the one seen; where no draw is, take one mean gap more."""
-        drawn = self.mixture(code).mean
-        longer = (drawn > gap.log()[:, None]).to(gap.dtype)
-        chosen = torch.multinomial((longer + LEAST).cpu(), 1, generator=random).to(gap.device)
-        return torch.where(longer.any(-1), drawn.gather(1, chosen)[:, 0], (gap + 1).log())
 
 
 def _perceptron(inputs: int, outputs: int) -> nn.Sequential:
