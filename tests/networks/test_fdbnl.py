@@ -159,3 +159,12 @@ def test_without_waiting_for_stragglers_the_graph_is_the_same_in_half_the_time()
     np.testing.assert_array_equal(np.abs(other[:5]) >= method.threshold, truth.within != 0)
     np.testing.assert_array_equal(np.abs(one) >= 0.15, np.abs(other) >= 0.15)
     assert late.seconds <= waited.seconds / 2
+
+
+def test_the_preset_paper_has_the_papers_numbers():
+    """Appendix: lambda_W = lambda_A = .5 in general; section 4.2 and Figure 2: phi_1 1.6, phi_2 1.1, tau .3."""
+    paper = FDBNL(preset="paper")
+    assert (paper.lambda_within, paper.lambda_across) == (0.5, 0.5)
+    assert (paper.cycle_growth, paper.consensus_growth) == (1.6, 1.1)
+    assert (paper.threshold, paper.threshold_across, paper.weighting) == (0.3, 0.3, "clients")
+    assert (paper.centred, paper.scaled, paper.refit) == (False, False, False)
