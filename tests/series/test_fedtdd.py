@@ -132,7 +132,7 @@ def test_nothing_is_released_by_default(federation):
 
 
 def test_the_paper_preset_has_the_papers_numbers():
-    """Section 4 (five rounds, 7500 and 5000 steps), equations (1) to (6) with squares, (15) by DDPM; alpha of Stocks."""
+    """Section 4 (five rounds, 7500 and 5000 steps), equations (1) to (6) with squares, (15) by DDPM, alpha 1."""
     paper = FedTDD(common=("x0",), preset="paper")
     assert (paper.rounds, paper.first_steps, paper.later_steps, paper.last_steps) == (5, 7500, 5000, 0)
     assert (paper.distiller, paper.sampler, paper.loss, paper.alpha) == ("diffusion", "ddpm", "squared", 1.0)

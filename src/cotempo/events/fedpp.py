@@ -433,8 +433,8 @@ def client_update(
     """Run the local epochs of a cohort (Algorithm 1, ClientUpdate): eq. (21), then a step of (23) on the bound (22).
 
     Each epoch draws w once by the reparameterisation trick, updates u, the Polya-Gamma variables and the latent process
-    in closed form (`updates.update`), with `learn_mean` the mean too, and climbs the collapsed bound less the divergence
-    from the prior in :math:`(r, \\log \\delta)`, with q(u) and q(m) held fixed.
+    in closed form (`updates.update`), with `learn_mean` the mean too, and climbs the collapsed bound less the
+    divergence from the prior in :math:`(r, \\log \\delta)`, with q(u) and q(m) held fixed.
     """
     import torch
 

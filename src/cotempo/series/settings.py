@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.devices import Device
 from cotempo.series.nn.parameters import Schedule
 from cotempo.settings import Settings
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from cotempo.federation import Rng
     from cotempo.series.nn.backbone import Backbone
     from cotempo.series.nn.imputer import Imputer, TokenImputer
     from cotempo.series.nn.losses import Denoising
@@ -70,6 +74,27 @@ class SeriesSettings(Settings):
         from cotempo.series.nn.losses import Denoising
 
         return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps), self.loss == "squared")
+
+    def sample_windows(self, weights: NDArray[Any], features: int, count: int, rng: Rng) -> Floats:
+        """Draw new windows from a diffusion model, ``(count, length, features)``, in scaled units."""
+        from cotempo.series.nn.samplers import draw_windows
+
+        return draw_windows(self, weights, features, count, rng)
+
+    def impute_windows(
+        self, weights: NDArray[Any], windows: Floats, seen: NDArray[np.bool_], draws: int, rng: Rng,
+        *, guided: bool = False,
+    ) -> Floats:  # fmt: skip
+        """Draw the unseen cells of windows, ``(draws, windows, length, features)``, in scaled units."""
+        from cotempo.series.nn.samplers import draw_around
+
+        return draw_around(self, weights, windows, seen, draws, rng, guided=guided)
+
+    def decompose_windows(self, weights: NDArray[Any], windows: Floats) -> tuple[Floats, Floats]:
+        """Return trend and season of complete windows, as a diffusion model sees them."""
+        from cotempo.series.nn.samplers import decompose_windows
+
+        return decompose_windows(self, weights, windows)
 
     def schedule(self, steps: int, rate: float | None = None) -> Schedule:
         """Make the schedule of training for so many steps in all."""

@@ -108,7 +108,7 @@ class GenerativeModel(GapModel):
 
 
 class VariationalDecoder(GenerativeModel):
-    r"""TCVAE: :math:`x \mid z, h \sim N`, :math:`z \sim N(0, I_4)`; the bound has a posterior :math:`q(z \mid x, h)`."""
+    r"""TCVAE: :math:`x \mid z, h \sim N`, :math:`z \sim N(0, I_4)`, and a posterior :math:`q(z \mid x, h)`."""
 
     draws: Tensor
 

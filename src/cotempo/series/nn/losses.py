@@ -67,8 +67,8 @@ class Denoising:
               w_t = \frac{\alpha_t (1 - \bar\alpha_t)}{100^2 \beta_t^2}
 
     over the cells that count, as printed; unless `squared`, absolute values take the place of squares and the root of
-    the weight that of the weight, as in the authors' released code. The constants are that code's: the paper leaves them
-    open. Where some cells of a window do not count, the Fourier term would see them and is left out.
+    the weight that of the weight, as in the authors' released code. The constants are that code's: the paper leaves
+    them open. Where some cells of a window do not count, the Fourier term would see them and is left out.
     """
 
     backbone: Backbone
