@@ -829,7 +829,8 @@ def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMe
     if count == 0:
         return Message({"windows": empty, "withheld": 0, **({"membership": 0.5} if method.gate else {})}), memory
     scaled = method.sample_windows(memory.local_imputer.average, len(memory.scale.low), count, rng)
-    drawn, told = memory.generator_scale.undo(scaled), {"withheld": 0}
+    drawn = memory.generator_scale.undo(scaled)
+    told: dict[str, float] = {"withheld": 0}
     if method.gate:
         real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
         # In the client's own units: in those that the coordinator sent, one feature could count for everything.
