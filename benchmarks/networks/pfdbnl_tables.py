@@ -48,9 +48,7 @@ def cases(table: int) -> list[tuple[Any, str, Any, dict[str, Any]]]:
 
     def ways(variables: int, cohort: int | None = None) -> dict[str, Any]:
         sparsity = 0.1 if variables <= 10 else 0.01
-        # The papers' way takes the full problem each round; from 15 variables on that is left to ADMM's next rounds.
-        less = {} if variables <= 10 else {"iterations": 20, "passes": 1}
-        paper = {"preset": "paper", "lambda_within": sparsity, "lambda_across": sparsity, **less}
+        paper = {"preset": "paper", "lambda_within": sparsity, "lambda_across": sparsity}
         return {"PFDBNL": personal(cohort), "PFDBNL, preset paper": personal(cohort, **paper)}
 
     own = {"shared": 0.0}

@@ -156,6 +156,41 @@ def test_the_published_method_learns(poisson, aggregation):
     assert (fitted.state.deviation > 0).all()
 
 
+def test_the_paper_preset_has_the_papers_numbers():
+    """Section 5.1 and appendix I of the paper: rate .001, 100 rounds, 5 epochs, a deep kernel, KL; no base measure."""
+    paper = FedPP(preset="paper")
+    assert (paper.learning_rate, paper.rounds, paper.epochs, paper.kernel) == (1e-3, 100, 5, "deep")
+    assert (paper.aggregation, paper.learn_mean) == ("kl", True)
+    for kernel in ("lstm", "attention"):
+        assert FedPP(preset="paper", kernel=kernel).candidates == ("poisson",)
+
+
+def test_the_mean_is_learned_where_the_function_cannot_hold_it():
+    """Events in a hundredth of the window alone: with a kernel of zero mean the rate elsewhere stays too high."""
+    times = [np.linspace(5.0, 5.1, 20) + 0.001 * number for number in range(10)]
+    clients = {"a": Events.from_arrays(times, (0.0, 10.0))}
+    small = {"share": "kernel", "rounds": 10, "kernel": "time", "inducing": 20, "cells": 100}
+    learned, zero = (FedPP(**small, learn_mean=learn).fit(clients)["a"] for learn in (True, False))
+    assert learned.memory.centre[0] < -1
+    assert zero.memory.centre[0] == 0
+    assert learned.intensity([1.0]).mean < zero.intensity([1.0]).mean
+
+
+def test_a_client_that_was_never_asked_has_the_prior(poisson):
+    clients, truth = poisson
+    fitted = FedPP(preset="paper", rounds=1, inducing=15, cells=60).fit(clients, cohort=2)
+    missed = next(name for name in clients if name not in fitted.outcome.memories)
+    with pytest.raises(DataError, match="adapt"):
+        fitted[missed]
+    model, times = fitted.adapt(missed, clients[missed]), np.linspace(0.5, 9.5, 50)
+    np.testing.assert_array_equal(model.memory.mean, fitted.state.mean)
+    np.testing.assert_allclose(model.memory.deviation, fitted.state.deviation)
+    assert np.corrcoef(model.intensity(times).mean, truth.intensity(missed, times))[0, 1] > 0.5
+    assert model.predict_count(0.0, 10.0).mean == pytest.approx(clients[missed].rows / 10, rel=0.2)
+    with pytest.raises(DataError, match="span learned"):
+        fitted.adapt(missed, Events.from_arrays([[1.0, 99.0]], (0.0, 100.0)))
+
+
 def test_results_survive_disk_and_have_pictures(shared, poisson, tmp_path):
     again = ct.load(shared.save(tmp_path / "result"))
     times = np.linspace(1, 9, 5)

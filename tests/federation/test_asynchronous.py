@@ -156,6 +156,27 @@ def test_kept_answers_stay_until_the_next_one_replaces_them() -> None:
     np.testing.assert_allclose(steps[1].answers.sum["move"], sum(by_hand))
 
 
+class Bounded(Remembered):
+    """Who is asked for the second time too many steps ago is waited for."""
+
+    @property
+    def most_stale(self) -> Mapping[str, int]:
+        return {"walk": 2}
+
+
+def test_a_bound_waits_for_first_answers_and_for_those_asked_too_many_steps_ago() -> None:
+    """Client e takes ten seconds, the others one: without it two steps pass, and the third waits for it."""
+
+    def seconds(client: str, step: int) -> float:
+        return 10.0 if client == "e" else 1.0
+
+    steps = run(Bounded(rounds=7), seconds, buffer=4)
+    assert [step.seconds for step in steps] == [10, 11, 12, 20, 21, 22, 30]
+    assert ["".join(step.step.answers.names) for step in steps] == ["abcde"] * 7
+    unbounded = run(Remembered(rounds=7), seconds, buffer=4)
+    assert [step.seconds for step in unbounded] == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_client_has_one_question_at_a_time_and_starts_from_what_counted() -> None:
     method = Stroll(rounds=12)
     engine = Wrapped(direct(method, CLIENTS), lambda questions, replies: replies)
@@ -250,7 +271,7 @@ def test_comers_and_goers_cost_only_themselves() -> None:
 @pytest.mark.parametrize(
     ("method", "options", "text"),
     [
-        (ct.FDBNL(), {"buffer": 1}, "answers to FDBNL .* must not come late"),
+        (ct.PFDBNL(), {"buffer": 1}, "answers to PFDBNL .* must not come late"),
         (ct.FedPP(preset="paper", aggregation="mmd"), {"buffer": 1}, "answers to FedPP .* must not come late"),
         (Stroll(), {"buffer": 0}, "buffer must be at least 1 and at most concurrency, got 0"),
         (Stroll(), {"buffer": 3, "concurrency": 2}, "buffer must be at least 1 and at most concurrency, got 3"),

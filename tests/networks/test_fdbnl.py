@@ -145,3 +145,25 @@ def test_bad_parameters_are_refused() -> None:
     for wrong in ({"lambda_within": -1.0}, {"lambda_across": "automatic"}, {"lags": -1}, {"lamda_within": 0.1}):
         with pytest.raises(ParameterError, match=r"lambda_within|lambda_across|lags"):
             FDBNL(**wrong)
+
+
+def test_without_waiting_for_stragglers_the_graph_is_the_same_in_half_the_time():
+    """Two of ten clients are ten times slower; both loops with the same parameters, on an easy network."""
+    clients, truth = ct.make_networks(variables=5, clients=10, samples=4000, degree=2.0, seed=0)
+    method = ct.FDBNL(lambda_within=0.05, lambda_across=0.05, scaled=False, compare=False, cycle_growth=1.3)
+    slow = ct.Delays(stragglers=0.2, slowdown=10)
+    waited, late = (ct.simulate_delays(method, clients, delays=slow, buffer=buffer)[-1] for buffer in (None, "auto"))
+    one, other = (step.step.state.shared[0] for step in (waited, late))
+    np.testing.assert_allclose(one, other, atol=0.03)
+    np.testing.assert_array_equal(np.abs(other[:5]) >= method.threshold, truth.within != 0)
+    np.testing.assert_array_equal(np.abs(one) >= 0.15, np.abs(other) >= 0.15)
+    assert late.seconds <= waited.seconds / 2
+
+
+def test_the_preset_paper_has_the_papers_numbers():
+    """Appendix: lambda_W = lambda_A = .5 in general; section 4.2 and Figure 2: phi_1 1.6, phi_2 1.1, tau .3."""
+    paper = FDBNL(preset="paper")
+    assert (paper.lambda_within, paper.lambda_across) == (0.5, 0.5)
+    assert (paper.cycle_growth, paper.consensus_growth) == (1.6, 1.1)
+    assert (paper.threshold, paper.threshold_across, paper.weighting) == (0.3, 0.3, "clients")
+    assert (paper.centred, paper.scaled, paper.refit) == (False, False, False)

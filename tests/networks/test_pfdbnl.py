@@ -161,3 +161,21 @@ def test_saved_and_loaded(tmp_path) -> None:
     again = ct.load(fitted.save(tmp_path / "fitted"))
     for name in clients:
         np.testing.assert_array_equal(again[name].network.within, fitted[name].network.within)
+
+
+def test_the_preset_paper_has_the_papers_numbers():
+    """Section 4.2: lambda_W = lambda_A = mu = .1 up to 10 variables, phi_1 1.6, phi_2 1.1; tau .3 as in Figure 2."""
+    paper = ct.PFDBNL(preset="paper")
+    assert (paper.lambda_within, paper.lambda_across, paper.coupling) == (0.1, 0.1, 0.1)
+    assert (paper.cycle_growth, paper.consensus_growth) == (1.6, 1.1)
+    assert (paper.threshold, paper.threshold_across, paper.weighting) == (0.3, 0.3, "clients")
+    assert (paper.centred, paper.scaled) == (False, False)
+
+
+def test_the_preset_paper_solves_a_clients_whole_problem_each_round():
+    """Its iterations suffice: ten times as many change nothing."""
+    clients, _ = ct.make_networks(variables=5, clients=3, samples=180, shared=0.5, seed=0)
+    paper = ct.PFDBNL(preset="paper", rounds=3, compare=False)
+    longer = paper.model_copy(update={"iterations": 10 * paper.iterations, "passes": 10 * paper.passes})
+    first, second = (method.fit(clients, progress=False) for method in (paper, longer))
+    np.testing.assert_allclose(first.state.shared, second.state.shared, atol=1e-6)

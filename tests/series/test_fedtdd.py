@@ -131,6 +131,26 @@ def test_nothing_is_released_by_default(federation):
     assert not fitted.withheld
 
 
+def test_the_paper_preset_has_the_papers_numbers():
+    """Section 4 (five rounds, 7500 and 5000 steps), equations (1) to (6) with squares, (15) by DDPM, alpha 1."""
+    paper = FedTDD(common=("x0",), preset="paper")
+    assert (paper.rounds, paper.first_steps, paper.later_steps, paper.last_steps) == (5, 7500, 5000, 0)
+    assert (paper.distiller, paper.sampler, paper.loss, paper.alpha) == ("diffusion", "ddpm", "squared", 1.0)
+    assert (paper.window, paper.diffusion_steps, paper.warm_start) == (24, 500, 1.0)
+    assert not paper.gate
+    assert all(line.all_windows for line in paper.plan() if line.phase == "train")
+
+
+def test_without_a_gate_every_window_asked_for_is_released(printed):
+    method, clients, public = printed
+    fitted = method.model_copy(update={"gate": False, "rounds": 2}).fit(clients, public=public)
+    counts = [len(method.prepare(table).rows.starts(method.window)) for table in clients.values()]
+    asked = sum(np.ceil(number / 2 * method.alpha * count) for number in (1, 2) for count in counts)
+    assert len(fitted.state.bank) == asked > 0
+    assert not any(fitted.withheld.values())
+    assert not fitted.state.membership
+
+
 def test_a_preset_is_a_set_of_values_and_nothing_else(federation):
     method, clients, public = federation
     named, given = FedTDD(common=("x0",), preset="paper"), FedTDD(common=("x0",), **FedTDD.presets["paper"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -181,3 +182,34 @@ def test_guided_draws_stay_in_the_range_learned_from():
 def test_the_strongest_season_of_a_wave_is_the_wave():
     wave = torch.sin(2 * math.pi * 3 * torch.arange(24.0) / 24)[None, None, :, None]
     torch.testing.assert_close(top_frequencies(wave + 5), wave, atol=1e-5, rtol=1e-5)
+
+
+class Silent:
+    """A network that predicts zero for every clean window."""
+
+    length = 8
+
+    def __call__(self, weights, noisy, time, exists):
+        return SimpleNamespace(whole=torch.zeros_like(noisy))
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_the_loss_is_the_printed_one_or_that_of_the_released_code(squared):
+    """Equations (1) to (3) of FedTDD by numpy: squares under w = alpha (1 - kept) / (100 beta)^2, or roots of both."""
+    values = np.random.default_rng(0).normal(size=(1, 1, 8, 2))
+    noise, time = NoiseSchedule(20), 7
+    fixed = {
+        "windows": torch.tensor(values), "mask": torch.ones(1, 1, 8, 2, dtype=torch.bool),
+        "exists": torch.ones(1, 2, dtype=torch.bool), "network": torch.zeros(1, 1, dtype=torch.long),
+    }  # fmt: skip
+    batch = {"windows": torch.zeros(1, 1, dtype=torch.long), "time": torch.full((1, 1), time)}
+    loss = Denoising(Silent(), noise, squared).loss({}, fixed, {**batch, "noise": torch.zeros(1, 1, 8, 2)})
+    spectrum = np.fft.fft(values[0, 0], axis=0, norm="forward")
+    beta, kept = float(noise.betas[time]), float(noise.kept[time])
+    weight = (1 - beta) * (1 - kept) / (100 * beta) ** 2
+    if squared:
+        expected = weight * (np.mean(values**2) + np.sqrt(8) / 5 * np.mean(np.abs(spectrum) ** 2))
+    else:
+        apart = np.abs(spectrum.real) + np.abs(spectrum.imag)
+        expected = np.sqrt(weight) * (np.mean(np.abs(values)) + np.sqrt(8) / 5 * np.mean(apart))
+    assert float(loss) == pytest.approx(expected, rel=1e-6)

@@ -101,6 +101,16 @@ def test_the_preset_paper_is_a_set_of_values() -> None:
     assert social.DAMe(preset="paper") == social.DAMe(**social.DAMe.presets["paper"], preset="paper")
 
 
+def test_the_preset_paper_has_the_papers_numbers() -> None:
+    """The paper's implementation details: 50 rounds of 1 epoch, batches of 2000, rate .001, 70/20/10, SBERT texts."""
+    paper = social.DAMe(preset="paper")
+    assert (paper.rounds, paper.epochs, paper.batch, paper.learning_rate) == (50, 1, 2000, 1e-3)
+    assert (paper.test, paper.validation) == (0.2, 0.1)
+    assert (paper.encoder, paper.buckets, paper.dimension) == ("multilingual", 512, 512)
+    assert (paper.cautious, paper.glecc, paper.bola, paper.sega, paper.similarity) == (False, True, True, True, "paper")
+    assert social.FedAvg(preset="paper").encoder == "multilingual"  # baselines have the same backbone
+
+
 def test_attacks_do_what_they_say() -> None:
     rng = np.random.default_rng(0)
     weights = np.ones(1000, np.float32)

@@ -244,6 +244,14 @@ class Method(Settings, ABC):
         return {}
 
     @property
+    def most_stale(self) -> Mapping[str, int]:
+        """By phase declared ``"replace"``, in how many steps the server may go on without a client's next answer.
+
+        Then it waits for that client, as it does for everyone's first answer. Without a number it never waits.
+        """
+        return {}
+
+    @property
     def most_questions(self) -> Mapping[str, int]:
         """By phase, how many questions a site answers in one run; by default one, or `rounds` if the method has them.
 

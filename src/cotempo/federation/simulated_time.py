@@ -6,7 +6,8 @@ method says, phase by phase, in `staleness`:
 
 - weighted: an answer that is a steps old counts :math:`(1 + a)^{-1/2}` of its weight;
 - replace: everybody's last answer stays in the sum until the next one replaces it (Neal and Hinton, A view of the EM
-  algorithm that justifies incremental, sparse, and other variants, 1998);
+  algorithm that justifies incremental, sparse, and other variants, 1998); in `most_stale` a method bounds for how many
+  steps (Zhang and Kwok, Asynchronous distributed ADMM for consensus optimization, ICML 2014);
 - accumulate: answers do not age; the state is provisional until all have come.
 
 Other phases wait for everyone asked, as `rounds` does.
@@ -189,6 +190,8 @@ class LateReducer:
             if rule:
                 wanted = min(self.expected() if self.buffer == "auto" else self.buffer, wanted)
             collected += self.collect(wanted)
+            while rule == "replace" and self.overdue(step, collected):
+                collected += self.collect(1)
             if sum(reply.message is not None for reply in collected) < self.options.quorum * wanted - 1e-9:
                 raise below_quorum(_gather(collected, expect), collected, self.options.quorum)
             counted = collected
@@ -227,6 +230,13 @@ class LateReducer:
             collected.append(pending.reply)
             wanted -= pending.reply.message is not None
         return collected
+
+    def overdue(self, step: int, collected: Sequence[Reply]) -> bool:
+        """Return whether someone's first answer, or one asked for too many steps ago, is still on its way."""
+        most, known = self.method.most_stale.get(self.phase), {*self.last, *(reply.client for reply in collected)}
+        if most is None:
+            return False
+        return any(step - pending.step >= most or pending.client not in known for pending in self.queue)
 
     def expected(self) -> int:
         """Return how many to wait for: clients whose last answer took at most twice the median; at first, half."""

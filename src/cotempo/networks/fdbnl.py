@@ -32,7 +32,7 @@ from pydantic import Field
 from scipy.optimize import Bounds, minimize
 
 from cotempo.data import Schema, Series
-from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Rng, Roster, Spec, register
+from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Rng, Roster, Spec, Staleness, register
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.trial_then_fit import (
     CYCLE_TOLERANCE,
@@ -50,6 +50,8 @@ from cotempo.networks.private import PrivateNetwork
 from cotempo.privacy.settings import Privacy
 from cotempo.typing import Floats
 
+# Steps of the server without a slow client's answer; the more, the further its multiplier is behind.
+MOST_STALE = 3
 LARGEST_CYCLE_PENALTY = 1e16  # beyond it, rho_1 h(W)^2 drowns everything else in rounding
 
 
@@ -102,6 +104,16 @@ class FDBNL(TrialThenFit):
 
     consensus_growth: float = Field(default=1.05, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
     refit: bool = Field(default=True, description="Learn the weights of the edges once more, without the sparsity.")
+
+    @property
+    def staleness(self) -> Mapping[str, Staleness]:
+        """Let a slow client's last answer stand for its next one: asynchronous ADMM."""
+        return {"solve": "replace"}
+
+    @property
+    def most_stale(self) -> Mapping[str, int]:
+        """Bound the delay, which asynchronous ADMM needs to converge."""
+        return {"solve": MOST_STALE}
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Series], None]:

@@ -6,6 +6,7 @@ from cotempo.series.fedmoments import FedMoments, FittedMoments
 from cotempo.series.fedtdd import FedTDD
 from cotempo.series.filling.gaps import interpolate
 from cotempo.series.fitted import FittedFedTDD, SeriesModel
+from cotempo.series.generators import Generator, register_generator
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.seriesmoments import MomentsModel, SeriesMoments
 
@@ -16,10 +17,12 @@ __all__ = [
     "FittedFedTDD",
     "FittedMoments",
     "Forecast",
+    "Generator",
     "Imputed",
     "MomentsModel",
     "SeriesDiffusion",
     "SeriesModel",
     "SeriesMoments",
     "interpolate",
+    "register_generator",
 ]

@@ -46,6 +46,7 @@ from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gaps import KINDS, interpolate_rows
 from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
+from cotempo.series.generators import DIFFUSION, Generator, find_generator, fit_generator, no_network
 from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize
 from cotempo.series.release import release
 from cotempo.series.seriesmoments import MomentsStage, usual_window
@@ -153,8 +154,10 @@ class FedTDD(SeriesSettings, Method):
     The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) imputes them by
     guided sampling, a client's diffusion model (its local imputer) imputes the others, and the distiller is fine-tuned
     on public data and on synthetic windows that clients release: in round :math:`r` of :math:`R`
-    :math:`n_r = \lceil \tfrac{r}{R} \alpha L \rceil` of each client with :math:`L` windows, except those too near to
-    real ones.
+    :math:`n_r = \lceil \tfrac{r}{R} \alpha L \rceil` of each client with :math:`L` windows. No gate holds any of them
+    back: ask for it with ``gate=True``. The authors' released code differs from the paper: its losses are absolute
+    errors under the root of the printed weight (``loss="absolute"`` here), each round's windows replace the last ones
+    instead of adding to them, and clients send measured values too. We follow the paper.
 
     The preset ``cotempo`` trains two imputers on public data, one of the common features and one of tokens that fills
     any feature. Clients use them frozen and correct them by a network of their own, each where that helps. Clients'
@@ -182,7 +185,7 @@ class FedTDD(SeriesSettings, Method):
         "paper": {
             "distiller": "diffusion", "rounds": 5, "pretrain_steps": 10_000, "token_steps": 0, "start_steps": 0,
             "corrector_steps": 0, "first_steps": 7500, "later_steps": 5000, "last_steps": 0, "alpha": 1.0,
-            "rough": False, "rate": 8e-4, "sampler": "ddpm", "warm_start": 1.0,
+            "rough": False, "rate": 8e-4, "sampler": "ddpm", "warm_start": 1.0, "loss": "squared", "gate": False,
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
@@ -195,6 +198,11 @@ class FedTDD(SeriesSettings, Method):
     common: tuple[str, ...] = Field(min_length=1, description="Features that all clients and the public series have.")
     distiller: Literal["diffusion", "conditional"] = Field(
         default="conditional", description="The paper's diffusion model, or imputers trained on hidden cells."
+    )
+    generator: str = Field(
+        default=DIFFUSION,
+        description="The model that D and U are with ``distiller='diffusion'``: a diffusion model, or the name of one "
+        "with `fit`, `sample` and `impute` given to `register_generator`.",
     )
     rounds: int = Field(default=2, ge=1, description="Rounds :math:`R`.")
     pretrain_steps: int = Field(default=10_000, ge=1, description="Training steps of the distiller.")
@@ -210,6 +218,7 @@ class FedTDD(SeriesSettings, Method):
     growth: Literal["linear", "constant", "none"] = Field(
         default="linear", description='Growth of that share over the rounds; with ``"none"`` nothing is released.'
     )
+    gate: bool = Field(default=True, description="Withhold synthetic windows that are too near to real ones.")
     rough: bool = Field(default=True, description="Train local imputers on fillings with errors like those measured.")
     minimum_rows: int = Field(default=20, ge=1, description="As in `FedMoments`, for the rows trained on.")
     chunk: int = Field(default=250, ge=1, description="Training steps between checkpoints.")
@@ -219,7 +228,40 @@ class FedTDD(SeriesSettings, Method):
         if self.distiller == "diffusion" and (self.corrector_steps or self.token_steps):
             must = "corrector_steps and token_steps must be 0 with distiller='diffusion'"
             raise ParameterError(f"{must}, got corrector_steps={self.corrector_steps}, token_steps={self.token_steps}")
+        if self.plugged is not None and (self.distiller == "conditional" or self.start_steps):
+            must = "distiller must be 'diffusion' and start_steps 0 with another generator, as in preset='paper'"
+            raise ParameterError(f"{must}, got distiller={self.distiller!r}, start_steps={self.start_steps}")
         return self
+
+    @property
+    def plugged(self) -> Generator | None:
+        """Return the generator in the place of diffusion models, if there is one."""
+        return None if self.generator == DIFFUSION else find_generator(self.generator)
+
+    def fresh(self, specs: ParameterSpecs, stream: np.random.Generator) -> NetworkState:
+        """Draw the first weights of D or U; another generator has none."""
+        return NetworkState.fresh(specs, stream, self.precision) if self.plugged is None else no_network()
+
+    def sample_windows(self, weights: NDArray[Any], features: int, count: int, rng: Rng) -> Floats:
+        """Draw new windows (line 9)."""
+        if self.plugged is None:
+            return super().sample_windows(weights, features, count, rng)
+        return self.plugged.sample(weights, (count, self.window, features), rng)
+
+    def impute_windows(
+        self, weights: NDArray[Any], windows: Floats, seen: NDArray[np.bool_], draws: int, rng: Rng,
+        *, guided: bool = False,
+    ) -> Floats:  # fmt: skip
+        """Draw the unseen cells of windows (lines 5 and 6)."""
+        if self.plugged is None:
+            return super().impute_windows(weights, windows, seen, draws, rng, guided=guided)
+        return np.stack([self.plugged.impute(weights, windows, seen, Rng(*rng.key, draw)) for draw in range(draws)])
+
+    def decompose_windows(self, weights: NDArray[Any], windows: Floats) -> tuple[Floats, Floats]:
+        """Return trend and season of complete windows, which only diffusion models know."""
+        if self.plugged is not None:
+            raise ParameterError(f"generator must be {DIFFUSION!r} to decompose series, got {self.generator!r}")
+        return super().decompose_windows(weights, windows)
 
     def plan(self) -> Iterator[Line]:
         """Yield the lines of Algorithm 1, training in chunks."""
@@ -232,7 +274,7 @@ class FedTDD(SeriesSettings, Method):
                 yield from self._chunks("correct", 1, self.corrector_steps)
             yield Line("impute", number)  # lines 4 to 7
             steps = self.first_steps if number == 1 else self.later_steps
-            yield from self._chunks("train", number, steps, all_windows=not self.releases)  # line 8
+            yield from self._chunks("train", number, steps, all_windows=not (self.releases and self.gate))  # line 8
             if self.releases:
                 yield Line("share", number)  # lines 9 to 15
             yield from self._chunks("distil", number, self.tuning_steps)  # line 16
@@ -331,7 +373,7 @@ class FedTDD(SeriesSettings, Method):
         """Scale the common features by the public series, and draw initial weights."""
         rows = public_rows(self, public)
         scale = Scale.of(rows.values)
-        distiller = NetworkState.fresh(self.strategy.specs(), rng("distiller"), self.precision)
+        distiller = self.fresh(self.strategy.specs(), rng("distiller"))
         factors = FactorModels.of(scale.rows(rows), scale)
         tokens = NetworkState.fresh(self.token_imputer().specs(0), rng("tokens"), self.precision)
         start = NetworkState.fresh(self.backbone().specs(len(self.common)), rng("start"), self.precision)
@@ -423,12 +465,13 @@ class FedTDD(SeriesSettings, Method):
         """Expand the public data by what clients released (lines 12 to 15), and count what they withheld."""
         bank = np.concatenate([state.bank, *(reply["windows"] for reply in sent.values())])
         withheld = {name: state.withheld.get(name, 0) + reply["withheld"] for name, reply in sent.items()}
-        membership = {name: reply["membership"] for name, reply in sent.items()}
+        membership = {name: reply["membership"] for name, reply in sent.items() if self.gate}
         metrics = {
             "released": float(len(bank) - len(state.bank)),
             "withheld": float(sum(reply["withheld"] for reply in sent.values())),
-            "membership": _mean(list(membership.values())),
         }
+        if membership:
+            metrics["membership"] = _mean(list(membership.values()))
         withheld, membership = {**state.withheld, **withheld}, {**state.membership, **membership}
         return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
 
@@ -456,7 +499,7 @@ class FedTDD(SeriesSettings, Method):
         """Draw initial weights."""
         features, scale = prepared.rows.values.shape[1], prepared.scale
         corrector = NetworkState.fresh(self.imputer().specs(features), rng("imputer"), self.precision)
-        local = NetworkState.fresh(self.backbone().specs(features), rng("backbone"), self.precision)
+        local = self.fresh(self.backbone().specs(features), rng("backbone"))
         empty, closed = np.zeros((0, features)), np.zeros((0, KINDS, 0))
         factors, calibration = FactorModels.none(features), Calibration.none(features)
         learned = (None, corrector, corrector, local)
@@ -508,15 +551,16 @@ class FedTDD(SeriesSettings, Method):
             about = "share of your cells that are missing"
             return Expect({"missing": Spec((), "float", 0, 1, description=about)}, sums=True)
         if phase == "share":
-            about = "synthetic windows of the common features, none of them near to a real one"
-            score = "how well they tell who was trained on; 0.5: not at all"
-            return Expect(
-                {
-                    "windows": Spec((None, *state.bank.shape[1:]), self.precision, -100, 100, description=about),
-                    "withheld": Spec((), "int", low=0, description="how many synthetic windows stay with you"),
-                    "membership": Spec((), "float", 0, 1, description=score),
-                }
-            )
+            near = "none of them near to a real one" if self.gate else "however near they are to real ones"
+            about = f"synthetic windows of the common features, {near}"
+            fields = {
+                "windows": Spec((None, *state.bank.shape[1:]), self.precision, -100, 100, description=about),
+                "withheld": Spec((), "int", low=0, description="how many synthetic windows stay with you"),
+            }
+            if self.gate:
+                score = "how well they tell who was trained on; 0.5: not at all"
+                fields["membership"] = Spec((), "float", 0, 1, description=score)
+            return Expect(fields)
         if phase == "score":
             return Expect({"joining": expect_tally()}, sums=True)
         return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")}, sums=True)
@@ -600,7 +644,10 @@ class Distiller:
         own = windows_of(state.scale.rows(rows), method.window)
         windows = public_windows(state, np.concatenate([own, state.bank]))
         schedule = method.distiller_schedule(state.distiller, method.rate)
-        found, loss = train_one(method.denoising(), state.distiller, windows, steps, schedule, rng)
+        if method.plugged is not None:
+            found, loss = fit_generator(method.plugged, state.distiller, windows, steps, rng)
+        else:
+            found, loss = train_one(method.denoising(), state.distiller, windows, steps, schedule, rng)
         return replace(state, distiller=found, best=found), {"distiller loss": loss}
 
     def lesson(self, state: FedTDDState) -> dict[str, Any]:
@@ -661,8 +708,6 @@ class GuidedFiller(Fills):
 
     def rows(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows, in the units of the data."""
-        from cotempo.series.nn.samplers import draw_around
-
         seen = ~np.isnan(rows.values)
         if seen.all() or not len(seen):
             return rows.values
@@ -671,12 +716,12 @@ class GuidedFiller(Fills):
         windows, known = cover.take(scaled), cover.take(seen)
         known &= cover.inside[..., None]
         count, rngs = self.common, [Rng(*self.rng.key, part) for part in ("common", "exclusive")]
-        windows[..., :count] = draw_around(  # line 5
-            settings, self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], guided=True
+        windows[..., :count] = settings.impute_windows(  # line 5
+            self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], guided=True
         )[0]
         known[..., :count] = True
         if self.own is not None and not known.all():  # line 6
-            windows = draw_around(settings, self.own, windows, known, 1, rngs[1], guided=True)[0]
+            windows = settings.impute_windows(self.own, windows, known, 1, rngs[1], guided=True)[0]
         return np.where(seen, rows.values, self.scale.undo(cover.blend(windows)))  # line 7
 
 
@@ -745,7 +790,12 @@ def train_local_imputers(
     datasets = [_filled_windows(method, *each) for each in given]
     steps, schedule = questions[0].common["steps"], method.schedule(method.local_steps)
     networks = [memory.local_imputer for memory in memories]
-    trained, losses = train(method.denoising(), networks, datasets, steps, schedule, rngs)
+    if method.plugged is not None:
+        fits = zip(networks, datasets, rngs, strict=True)
+        found = [fit_generator(method.plugged, *given[:2], steps, given[2]) for given in fits]
+        trained, losses = [network for network, _ in found], np.array([loss for _, loss in found])
+    else:
+        trained, losses = train(method.denoising(), networks, datasets, steps, schedule, rngs)
     return [
         (Message({"loss": float(losses[k])}), replace(memory, local_imputer=trained[k]))
         for k, memory in enumerate(memories)
@@ -772,21 +822,22 @@ def _filled_windows(
 
 
 def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
-    """Generate windows (line 9) and send their common features (line 10), but for those too near to real ones."""
-    from cotempo.series.nn.samplers import draw_windows
-
+    """Generate windows (line 9) and send their common features (line 10); a gate withholds those near to real ones."""
     count = math.ceil(question.common["share"] * len(data.rows.starts(method.window)))
     common, public = len(method.common), memory.taught.scale
     empty = np.zeros((0, method.window, common), method.precision)
     if count == 0:
-        return Message({"windows": empty, "withheld": 0, "membership": 0.5}), memory
-    drawn = draw_windows(method, memory.local_imputer.average, len(memory.scale.low), count, rng)
-    real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
-    parts = (memory.generator_scale.undo(drawn), *real)
-    # In the client's own units: in those that the coordinator sent, one feature could count for everything.
-    gate = release(*(data.scale.apply(part)[..., :common] for part in parts))
-    sent = public.apply(parts[0][gate.kept][..., :common]).clip(-100, 100).astype(method.precision)
-    return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), memory
+        return Message({"windows": empty, "withheld": 0, **({"membership": 0.5} if method.gate else {})}), memory
+    scaled = method.sample_windows(memory.local_imputer.average, len(memory.scale.low), count, rng)
+    drawn = memory.generator_scale.undo(scaled)
+    told: dict[str, float] = {"withheld": 0}
+    if method.gate:
+        real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
+        # In the client's own units: in those that the coordinator sent, one feature could count for everything.
+        gate = release(*(data.scale.apply(part)[..., :common] for part in (drawn, *real)))
+        drawn, told = drawn[gate.kept], {"withheld": gate.withheld, "membership": gate.membership}
+    sent = public.apply(drawn[..., :common]).clip(-100, 100).astype(method.precision)
+    return Message({"windows": sent, **told}), memory
 
 
 def score(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:

@@ -310,8 +310,6 @@ class SeriesModel(FittedSeries):
     scale: Scale
 
     def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
-        from cotempo.series.nn.samplers import draw_around
-
         filled, missing = self.filler.seeded(seed).rows(rows, self.settings), np.isnan(rows.values)
         known = self.calibration.knows(rows)
         believed = None if known else self.filler.deviation(rows, filled)
@@ -322,7 +320,7 @@ class SeriesModel(FittedSeries):
         cover, half = Cover(rows, self.window, self.window), (self.scale.high - self.scale.low) / 2
         given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
         count = needed if draws == 1 else draws
-        drawn = draw_around(self.settings, self.weights, *given, count, Rng(seed, "impute"))
+        drawn = self.settings.impute_windows(self.weights, *given, count, Rng(seed, "impute"))
         found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
         # Draws of the diffusion model around the filling, as wide as calibration says.
@@ -332,20 +330,16 @@ class SeriesModel(FittedSeries):
         return FilledRows(filled, np.array(widths).reshape(-1, *filled.shape), found if draws > 1 else None)
 
     def _sample(self, count: int, seed: int) -> Floats:
-        from cotempo.series.nn.samplers import draw_windows
-
-        drawn = draw_windows(self.settings, self.weights, len(self.features), count, Rng(seed))
+        drawn = self.settings.sample_windows(self.weights, len(self.features), count, Rng(seed))
         return np.concatenate(self.scale.undo(drawn))
 
     def decompose(self, series: Series) -> dict[str, Series]:
         """Decompose a series: ``trend``, ``season`` and ``residual`` add up to it, with its gaps filled."""
-        from cotempo.series.nn.samplers import decompose_windows
-
         columns = self.columns(series)
         rows = self.rows(series, columns)
         filled = self.scale.apply(self.filler.rows(rows, self.settings))
         cover = Cover(rows, self.window, max(1, self.window // 2))
-        parts = decompose_windows(self.settings, self.weights, cover.take(filled))
+        parts = self.settings.decompose_windows(self.weights, cover.take(filled))
         half = (self.scale.high - self.scale.low) / 2
         trend, season = (cover.blend(part) for part in parts)
         trend, season = self.scale.undo(trend), season * half

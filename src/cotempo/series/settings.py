@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.devices import Device
 from cotempo.series.nn.parameters import Schedule
 from cotempo.settings import Settings
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from cotempo.federation import Rng
     from cotempo.series.nn.backbone import Backbone
     from cotempo.series.nn.imputer import Imputer, TokenImputer
     from cotempo.series.nn.losses import Denoising
@@ -31,6 +35,9 @@ class SeriesSettings(Settings):
     diffusion_steps: int = Field(default=500, ge=2, description="Steps of the noise schedule.")
     sampler: Literal["ddpm", "ddim", "dpm"] = Field(default="dpm", description='``"dpm"`` is DPM-Solver++.')
     sampler_steps: int = Field(default=25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
+    loss: Literal["absolute", "squared"] = Field(
+        default="absolute", description="Errors that diffusion models learn from; FedTDD's paper prints squares."
+    )
     warm_start: float = Field(default=0.5, gt=0, le=1, description="Share of the noise that draws of gaps start from.")
     batch: int = Field(default=128, ge=2, description="Windows in a training step.")
     rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of diffusion models.")
@@ -66,7 +73,28 @@ class SeriesSettings(Settings):
         from cotempo.series.nn.backbone import NoiseSchedule
         from cotempo.series.nn.losses import Denoising
 
-        return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps))
+        return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps), self.loss == "squared")
+
+    def sample_windows(self, weights: NDArray[Any], features: int, count: int, rng: Rng) -> Floats:
+        """Draw new windows from a diffusion model, ``(count, length, features)``, in scaled units."""
+        from cotempo.series.nn.samplers import draw_windows
+
+        return draw_windows(self, weights, features, count, rng)
+
+    def impute_windows(
+        self, weights: NDArray[Any], windows: Floats, seen: NDArray[np.bool_], draws: int, rng: Rng,
+        *, guided: bool = False,
+    ) -> Floats:  # fmt: skip
+        """Draw the unseen cells of windows, ``(draws, windows, length, features)``, in scaled units."""
+        from cotempo.series.nn.samplers import draw_around
+
+        return draw_around(self, weights, windows, seen, draws, rng, guided=guided)
+
+    def decompose_windows(self, weights: NDArray[Any], windows: Floats) -> tuple[Floats, Floats]:
+        """Return trend and season of complete windows, as a diffusion model sees them."""
+        from cotempo.series.nn.samplers import decompose_windows
+
+        return decompose_windows(self, weights, windows)
 
     def schedule(self, steps: int, rate: float | None = None) -> Schedule:
         """Make the schedule of training for so many steps in all."""

@@ -26,6 +26,11 @@ class DAMe(EventLearner):
     model clusters the validation posts best; training minimises the triplet loss plus GLECC, the distance of event
     centres from those of the server's model. At the server: SEGA groups the clients and mixes models in each group.
 
+    The preset ``paper`` has the published sizes, takes the weight with the highest score (equation 3), the plain
+    similarities and GLECC, and reads texts by the pretrained encoder ``multilingual``, whose extra must be installed;
+    ``encoder="sentence:MODEL"`` names a Sentence-BERT. The authors' released code differs from the paper: uploads are
+    matched to the wrong clients, and the weight that was tried is not the one applied. We follow the paper.
+
     References
     ----------
     Yu et al., DAMe: Personalized Federated Social Event Detection with Dual Aggregation Mechanism, CIKM 2024.

@@ -122,6 +122,15 @@ def update(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, p
     return Belief(torch.cholesky_solve(target, root)[..., 0], root, shape, rate)
 
 
+def best_mean(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Tensor:
+    r"""Return the mean of the process that is best for the belief: :math:`\nu = \int (B - A \bar f) / \int A`."""
+    at = project(basis, residual, belief, prior)
+    latent = cells.exposure * belief.log_rate.exp()[..., None] * latent_share(at)
+    quadratic, linear = curvature(cells, at, latent)
+    function = at.centre - prior.mean[..., None]
+    return (linear - quadratic * function).sum(-1) / quadratic.sum(-1).clamp_min(1e-12)
+
+
 def evidence_bound(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Tensor:
     """Return the collapsed bound on the log evidence (22), ``(...)``; it rises with every `update`."""
     at = project(basis, residual, belief, prior)
@@ -208,12 +217,12 @@ class Posterior(NamedTuple):
     def from_memory(cls, memory: PriorMemory, kernel: KernelFeatures, which: int | slice = slice(None)) -> Posterior:
         """Return a client's posterior at the features of a kernel, for all types of events or one of them."""
         psi, residual = make_basis(*kernel)
-        values, root, joint, level = (
+        values, root, mean, joint, level = (
             torch.from_numpy(np.array(part[which]))
-            for part in (memory.values, memory.root, memory.information, memory.shape / memory.rate)
+            for part in (memory.values, memory.root, memory.centre, memory.information, memory.shape / memory.rate)
         )
         spread = residual + torch.linalg.solve_triangular(root, psi.mT, upper=False).square().sum(-2)
-        return cls(psi, residual, values @ psi.mT, spread, joint, level)
+        return cls(psi, residual, mean[..., None] + values @ psi.mT, spread, joint, level)
 
     def relative(self) -> Relative:
         r"""Return mean, and centre and deviation of the logarithm by the delta method.

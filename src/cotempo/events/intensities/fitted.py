@@ -70,10 +70,34 @@ class FittedFedPP(Fitted):
                 memory = shared.inform(state, memory)
             return make_intensity(state, memory, clock)
         if memory is None or not len(memory.values):
-            raise DataError([Problem("the client never took part, and its kernel stays at its site", client)])
+            words = "the client never took part; call adapt(client, table) where its table is"
+            raise DataError([Problem(words, client)])
+        return self._of_kernel(memory, clock)
+
+    def adapt(self, client: str, table: Events) -> KernelCurve | EncoderIntensity:
+        """Return the intensity of a client that never took part where a prior over kernels is shared.
+
+        Its kernel weights are those of the prior; function and rate are learned from its table, which stays where it
+        is.
+        """
+        super().__getitem__(client)
+        state = self.state
+        if not isinstance(state, PriorState):
+            raise DataError("clients that share a function need not adapt; index the result by the client's name")
+        record = self.method.prepare(table)
+        first, last = state.span.tolist()
+        if not first <= record.start.min() <= record.end.max() <= last:
+            found = f"{record.start.min():g} to {record.end.max():g}"
+            raise DataError(
+                [Problem(f"windows must lie in the span learned, {first:g} to {last:g}, got {found}", client)]
+            )
+        memory = cast("SharedPrior", self.method).adapt(state, record)
+        return self._of_kernel(memory, self.outcome.schemas[client].clock)
+
+    def _of_kernel(self, memory: PriorMemory, clock: Clock) -> KernelCurve | EncoderIntensity:
         method = cast("SharedPrior", self.method)
         history = method.kernel in HISTORY
-        return EncoderIntensity(method, state, memory, clock) if history else KernelCurve(method, memory, clock)
+        return EncoderIntensity(method, self.state, memory, clock) if history else KernelCurve(method, memory, clock)
 
     def headline(self) -> str:
         """Return the method, its size, and which model was kept."""

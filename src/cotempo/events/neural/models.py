@@ -1,6 +1,7 @@
-"""Neural intensities: a perceptron of our own, and four recurrent or attentive ones wrapped from easy-tpp.
+"""Neural intensities: what all share, a perceptron of our own, and those wrapped from easy-tpp.
 
-Each has one verb, `rate`: the intensity at times `ahead` of the start of each gap.
+Each has one verb, `rate`: the intensity at times `ahead` of the start of each gap. One that knows its integral says so
+by `rate_and_mass`, and one that is not trained by its likelihood has a `loss` of its own.
 """
 
 from importlib import import_module
@@ -16,10 +17,31 @@ from cotempo.events.neural.federated import PADDING, Gaps
 from cotempo.events.records.history import SPIKES
 from cotempo.typing import Floats
 
-WIDTH = 32
+WIDTH, LEAST = 32, 1e-9
+Parts = tuple[Tensor, Tensor]
 
 
-class Perceptron(nn.Module):
+class GapModel(nn.Module):
+    """An intensity from the start of each gap on; its inputs are those of `model_inputs`."""
+
+    def rate(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, ahead: Tensor) -> Tensor:
+        """Return per unit of time, ``(sequences, gaps, times)``."""
+        raise NotImplementedError
+
+    def rate_and_mass(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, end: Tensor) -> Parts:
+        """Return the rate at the `end` of each gap, and its integral over the gap, by midpoints of six cells."""
+        cuts = torch.tensor(SPIKES, dtype=end.dtype, device=end.device)
+        ahead = end[..., None] * torch.cat([(cuts[1:] + cuts[:-1]) / 2, cuts[-1:]])
+        rate = self.rate(time, before, kind, phase, ahead).clamp_min(LEAST)
+        return rate[..., -1], (rate[..., :-1] * end[..., None] * cuts.diff()).sum(-1)
+
+    def loss(self, gaps: Gaps, random: torch.Generator) -> Tensor:
+        """Return minus the log-likelihood per event."""
+        seen, mass = log_likelihood_parts(self, gaps)
+        return (mass - seen) / max(float(gaps.events.sum()), 1.0)
+
+
+class Perceptron(GapModel):
     """The intensity by two layers of width 32 from the elapsed time, the last two gaps and the phase."""
 
     def __init__(self) -> None:
@@ -38,7 +60,7 @@ class Perceptron(nn.Module):
         return rate
 
 
-class Wrapped(nn.Module):
+class Wrapped(GapModel):
     """A model of easy-tpp 0.3.0 for events of one type; the start of a window is a second type."""
 
     def __init__(self, name: str) -> None:
@@ -61,15 +83,12 @@ class Wrapped(nn.Module):
         return found
 
 
-def log_likelihood_parts(model: Any, gaps: Gaps) -> tuple[Tensor, Tensor]:
+def log_likelihood_parts(model: GapModel, gaps: Gaps) -> Parts:
     """Return log intensity of the counted events, summed, and the integral of the intensity, per unit of time."""
-    cuts = SPIKES.astype(np.float32)
-    ahead = gaps.length.astype(np.float32)[..., None] * np.append((cuts[1:] + cuts[:-1]) / 2, cuts[-1:])
-    inputs = model_inputs(model, gaps, ahead)
-    length, events = (torch.from_numpy(part.astype(np.float32)).to(inputs[0].device) for part in gaps[3:5])
-    rate = model.rate(*inputs).clamp_min(1e-9)
-    widths = torch.from_numpy(np.diff(cuts)).to(length.device)
-    return (events * rate[..., -1].log()).sum(), (rate[..., :-1] * length[..., None] * widths).sum()
+    inputs = model_inputs(model, gaps, gaps.length)
+    events = torch.from_numpy(gaps.events.astype(np.float32)).to(inputs[0].device)
+    rate, mass = model.rate_and_mass(*inputs)
+    return (events * rate.log()).sum(), mass.sum()
 
 
 def model_inputs(model: Any, gaps: Gaps, ahead: Floats) -> tuple[Tensor, ...]:

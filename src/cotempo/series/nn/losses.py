@@ -61,16 +61,19 @@ class Correcting(Filling):
 
 @dataclass(frozen=True)
 class Denoising:
-    r"""Learn to denoise, predicting the clean window: equations (1) to (6) of FedTDD, absolute values for squares.
+    r"""Learn to denoise, predicting the clean window: equations (1) to (6) of FedTDD.
 
-    .. math:: L = w_t \left(|x_0 - \hat x_0| + \tfrac{\sqrt{\ell}}{5} |F x_0 - F \hat x_0|\right), \qquad
-              w_t = \frac{\sqrt{\alpha_t} \sqrt{1 - \bar\alpha_t}}{100\, \beta_t}
+    .. math:: L = w_t \left(\|x_0 - \hat x_0\|^2 + \tfrac{\sqrt{\ell}}{5} \|F x_0 - F \hat x_0\|^2\right), \qquad
+              w_t = \frac{\alpha_t (1 - \bar\alpha_t)}{100^2 \beta_t^2}
 
-    over the cells that count; where some of a window's do not, the Fourier term would see them and is left out.
+    over the cells that count, as printed; unless `squared`, absolute values take the place of squares and the root of
+    the weight that of the weight, as in the authors' released code. The constants are that code's: the paper leaves
+    them open. Where some cells of a window do not count, the Fourier term would see them and is left out.
     """
 
     backbone: Backbone
     noise: NoiseSchedule
+    squared: bool = False
 
     def specs(self, features: int) -> ParameterSpecs:
         """Return the parameters of the backbone."""
@@ -93,12 +96,13 @@ class Denoising:
         signal, sigma = self.noise.levels(time, clean)
         noisy = signal * clean + sigma * batch["noise"].to(clean.dtype)
         gap = (self.backbone(weights, noisy, time, exists).whole - clean) * exists
-        loss = _mean(gap.abs(), mask)
+        loss = _mean(gap.square() if self.squared else gap.abs(), mask)
         whole = (mask | ~exists).all(-2, keepdim=True).all(-1, keepdim=True)
         spectrum = torch.fft.fft(gap.transpose(-1, -2), norm="forward")
-        apart = (spectrum.real.abs() + spectrum.imag.abs()).transpose(-1, -2)
+        apart = spectrum.abs().square() if self.squared else spectrum.real.abs() + spectrum.imag.abs()
+        apart = apart.transpose(-1, -2)
         loss = loss + self.backbone.length**0.5 / 5 * _mean(apart, exists & whole)
-        weighted: Tensor = loss * self.noise.weight(time, clean)
+        weighted: Tensor = loss * self.noise.weight(time, clean) ** (2 if self.squared else 1)
         return weighted.mean(1)
 
 

@@ -40,7 +40,12 @@ if TYPE_CHECKING:
     from cotempo.social.fitted import FittedEvents
 
 TIME_FEATURES = 2
-PAPER = {"batch": 2000, "epochs": 1, "learning_rate": 1e-3}
+# Section 5.4 of DAMe. Its multilingual Sentence-BERT is a student of the universal sentence encoder; both have 512
+# numbers a text.
+PAPER = {
+    "batch": 2000, "epochs": 1, "learning_rate": 1e-3, "rounds": 50, "test": 0.2, "validation": 0.1,
+    "encoder": "multilingual", "buckets": 512, "dimension": 512,
+}  # fmt: skip
 DAY = {"s": 86400.0, "h": 24.0, "D": 1.0, "": 1.0}
 
 
