@@ -101,8 +101,7 @@ class SigmoidCox:
         from cotempo.events.fedpp import SharedPrior
 
         chosen = {name: getattr(self, name) or default for name, default in LEARNED.items()}
-        chosen |= {"base": self.base} if self.base else {}
-        chosen |= {"batch": BATCH} if self.kernel in HISTORY else {}
+        chosen |= {"base": self.base or "auto", "batch": BATCH} if self.kernel in HISTORY else {}
         if self.cells is None and self.base not in (None, "auto", "curve"):
             del chosen["cells"]
         rounds = chosen.pop("steps")
