@@ -19,25 +19,26 @@ from cotempo.social.detector.words import count_words, words_of
 SMALL = EventDetector(dimension=40, buckets=4096, compare=False)
 
 
-def write(seed: int) -> tuple[tuple[str, ...], list[str]]:
-    """Return posts of four events: three of an event's twelve words and six common ones, in any order, no spaces."""
+def write(seed: int, number: int) -> tuple[tuple[str, ...], list[str]]:
+    """Return posts of some events: three of an event's twelve words and six common ones, in any order, no spaces."""
     rng = np.random.default_rng(seed)
     letters = [chr(0x4E00 + number) for number in range(300)]
-    words = ["".join(rng.choice(letters, 2)) for _ in range(88)]
+    words = ["".join(rng.choice(letters, 2)) for _ in range(12 * number + 40)]
     texts, events = [], []
-    for event in range(4):
+    for event in range(number):
         for _ in range(40):
             own = rng.choice(words[12 * event : 12 * event + 12], 3, replace=False)
-            texts.append("".join(rng.permutation([*own, *rng.choice(words[48:], 6, replace=False)])))
+            texts.append("".join(rng.permutation([*own, *rng.choice(words[12 * number :], 6, replace=False)])))
             events.append(str(event))
     return tuple(texts), events
 
 
-def test_events_of_texts_without_spaces_are_found() -> None:
-    texts, truth = write(0)
-    detector = SMALL.set_params(events=4).fit(Posts(np.full(len(texts), np.nan), texts))
+@pytest.mark.parametrize("number", [3, 4])
+def test_events_of_texts_without_spaces_are_found(number: int) -> None:
+    texts, truth = write(0, number)
+    detector = SMALL.set_params(events=number).fit(Posts(np.full(len(texts), np.nan), texts))
     found = detector.detect(list(texts), outliers=False).event
-    assert cluster_scores(truth, found)["NMI"] > 0.6  # with whole lines as words, 0.1
+    assert cluster_scores(truth, found)["NMI"] > 0.5  # with whole lines as words, less than 0.1
     assert detector.quality > 0.4
 
 
