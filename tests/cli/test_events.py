@@ -111,6 +111,7 @@ def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
     assert one.code == 0, one.err
     rates = pd.read_csv(wards / "rates.csv", parse_dates=["time"])
     assert (rates["time"].diff().dropna() == pd.Timedelta(minutes=30)).all()
+    assert set(rates["time"].dt.minute) == {0, 30}  # though the first event came at another
     assert set(rates["level"]) == {0.95}  # as in Python
     exported = cotempo("export", "runs/wards", "--out", "exported")
     assert exported.code == 0, exported.err

@@ -94,3 +94,12 @@ def test_dates_in_a_known_format_are_read_by_it_and_by_no_other():
         parse_date("04/05/2025", german)
     with pytest.raises(DataError, match=r"which could be 2025-05-04 or 2025-04-05$"):  # two sites, two orders
         parse_date("04/05/2025", ["%d/%m/%Y", "%m/%d/%Y"])
+
+
+def test_full_steps_count_from_midnight():
+    start = BERLIN.number("2025-03-05 07:13+01:00")
+    assert BERLIN.text(BERLIN.full_step(start, 0.5)) == "2025-03-05 07:30:00+01:00"
+    assert BERLIN.text(BERLIN.full_step(start, 24.0)) == "2025-03-06 00:00:00+01:00"
+    hour = BERLIN.number("2025-03-05 07:00+01:00")
+    assert BERLIN.full_step(hour, 1.0) == hour
+    assert Clock().full_step(3.3, 1.0) == 3.3

@@ -55,7 +55,7 @@ def test_dates_and_their_numbers_get_the_same_answer(which, tables, request):
     for form in (dates, list(dates), dates.to_pydatetime(), [str(date) for date in dates], dates.tz_convert("UTC")):
         np.testing.assert_allclose(model.intensity(form).mean, expected)
     assert model.predict_count(dates[0], dates[1]).mean == model.predict_count(*numbers[:2]).mean
-    drawn = model.sample(dates[0], dates[1], rng=3)
+    drawn = model.sample(dates[0], dates[1], seed=3)
     assert drawn.to_frame()["time"].between(dates[0], dates[1]).all()
     assert str(drawn.to_frame()["time"].dtype) == "datetime64[us, Europe/Berlin]"
 
@@ -175,7 +175,7 @@ def test_histories_are_dates(method, tables):
     ahead = model.predict_next(past, until=until)
     assert past.iloc[-1] < ahead.quantile(0.2) < until
     assert "2025-0" in repr(model)
-    drawn = model.sample(past.iloc[0], past.iloc[5], rng=1)
+    drawn = model.sample(past.iloc[0], past.iloc[5], seed=1)
     assert drawn.clock == table.clock
     figure = model.plot(table)
     assert figure.axes[0].get_ylabel() == "events per hour and sequence"

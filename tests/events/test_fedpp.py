@@ -3,7 +3,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Events, make_events, split_by_sequence
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
 from cotempo.events.intensities.base import IntensityOverTime
 from cotempo.events.shared_function.client import first_state
@@ -50,7 +50,7 @@ def test_every_verb_of_a_client(poisson, shared):
     assert score["count_ratio"] == pytest.approx(1, abs=0.2)
     assert curve.predict_count(0, 10).mean == pytest.approx(score["count_ratio"] * score["events"] / 10, rel=0.1)
     assert 3 < curve.predict_next(3.0).mean() < 10
-    drawn = curve.sample(0, 10, rng=0, count=50)
+    drawn = curve.sample(0, 10, seed=0, count=50)
     assert drawn.rows / 50 == pytest.approx(curve.predict_count(0, 10).mean, rel=0.15)
 
 
@@ -135,7 +135,7 @@ def test_history_finds_excitation():
     assert rescaling_test(waits).p_value > 1e-3
     ahead = model.predict_next([4.7, 4.8, 4.9], until=10.0)
     assert ahead.quantile(0.5) < model.predict_next([4.9], until=10.0).quantile(0.5)
-    drawn = model.sample(0.0, 10.0, rng=0, count=40)
+    drawn = model.sample(0.0, 10.0, seed=0, count=40)
     counts = [len(times) for _, times, *_ in drawn.sequences()]
     expected = clients["client-0"].rows / 20
     assert np.mean(counts) == pytest.approx(expected, abs=4 * np.std(counts) / np.sqrt(40))
@@ -415,6 +415,13 @@ def test_the_gamma_prior_has_the_asked_moments():
     shape, rate = gamma_from_moments(2.0, np.log(2.0) - 0.1)
     assert shape / rate == pytest.approx(2)
     assert digamma(shape) - np.log(rate) == pytest.approx(np.log(2.0) - 0.1)
+
+
+def test_marks_at_some_clients_only_are_refused_with_a_way_out():
+    marked = Events.from_arrays([[1.0, 2.0]], (0.0, 3.0), [["icu", "ward"]])
+    plain = Events.from_arrays([[1.0, 2.0]], (0.0, 3.0))
+    with pytest.raises(SchemaError, match="read all tables in one call, so that marks agree, or all without"):
+        FedPP().fit({"a": marked, "b": plain})
 
 
 def test_few_events_and_one_client_are_not_compared():

@@ -178,7 +178,7 @@ def test_scores(fitted):
 
 def test_a_thousand_samples_follow_the_intensity():
     model = SigmoidCox().fit(simulate(1.0, 0), WINDOW)
-    drawn = model.sample(*WINDOW, rng=1, count=1000)
+    drawn = model.sample(*WINDOW, seed=1, count=1000)
     counts = np.array([len(times) for _, times, *_ in drawn.sequences()])
     expected = model.predict_count(*WINDOW).mean
     assert abs(counts.mean() - expected) < 4 * np.sqrt(expected / 1000)
@@ -198,7 +198,7 @@ def test_the_next_event(fitted):
     ahead = fitted.predict_next(10.0)
     assert ahead.chance() == pytest.approx(1, abs=1e-6)
     assert 10 < ahead.quantile(0.1) < ahead.quantile(0.5) < ahead.mean() * 1.1
-    drawn = fitted.sample(10.0, 12.0, rng=2, count=300)
+    drawn = fitted.sample(10.0, 12.0, seed=2, count=300)
     first = [times[0] for _, times, *_ in drawn.sequences() if len(times)]
     assert np.mean(first) == pytest.approx(ahead.mean(), abs=0.01)
     quiet = SigmoidCox().fit([5.0], WINDOW).predict_next(49.0, until=50.0)

@@ -79,6 +79,15 @@ def test_a_fault_is_told_to_the_client_that_has_it_and_to_nobody_else(fault: str
     assert fitted.state.found[-1] == 1
 
 
+def test_a_site_whose_zone_is_known_is_not_told_to_give_one() -> None:
+    clients = {name: replace(table, zone="Europe/London") for name, table in plants().items()}
+    clients["plant-2"] = replace(clients["plant-2"], time=clients["plant-2"].time + 6 * HOUR)
+    (finding,) = ct.survey(clients, progress=False)["plant-2"]
+    assert "6 h ahead of" in finding.words
+    assert "Your dates have the zone Europe/London: if it is right, your day differs" in finding.words
+    assert "zone=" not in finding.words
+
+
 def test_utc_at_one_site_and_local_time_at_the_others() -> None:
     clients = plants(rows=24 * 300)
     table = clients["plant-4"]

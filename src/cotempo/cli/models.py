@@ -418,7 +418,8 @@ def intensity_frame(model: Any, table: Any, horizon: float, level: float, step: 
             times = np.linspace(start, end + horizon, POINTS)
         else:
             size = table.clock.duration(as_number(step))
-            times = start + size * np.arange(int((end + horizon - start) / size * (1 + 1e-12)) + 1)
+            first = table.clock.full_step(start, size)
+            times = first + size * np.arange(int((end + horizon - first) / size * (1 + 1e-12)) + 1)
         if hasattr(model, "given"):
             past = table.time[table.sequence == name]
             band = model.intensity(times, past[past <= end], start, level)

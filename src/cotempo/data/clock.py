@@ -171,6 +171,13 @@ class Clock:
         day = self.date(number).ceil("D")
         return self.number(day + pd.DateOffset(days=-day.weekday() % 7 if rhythm == "week" else 0))
 
+    def full_step(self, number: float, size: float) -> float:
+        """Return the first time, from `number` on, that is a whole number of steps after midnight; else `number`."""
+        if not self.dates:
+            return number
+        midnight = self.number(self.date(number).floor("D"))
+        return float(midnight + size * np.ceil((number - midnight) / size * (1 - 1e-12)))
+
     def match(self, other: Clock) -> None:
         """Raise `DataError` if both clocks count dates, and only one has a time zone."""
         if self.dates and other.dates and bool(self.zone) != bool(other.zone):

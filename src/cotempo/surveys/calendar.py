@@ -95,7 +95,7 @@ def swap_days_and_months(seconds: Floats) -> Floats:
     return np.where(known, whole * DAY + np.mod(seconds, DAY), np.nan)
 
 
-def clock_trials(own: Figures, subjects: list[str], others: Others) -> Iterator[Correction]:
+def clock_trials(own: Figures, subjects: list[str], others: Others, zone: str) -> Iterator[Correction]:
     """Yield shifts of the clock by whole hours, the same all year or an hour more in one season."""
     told = [key for subject in subjects for key in daily_keys(subject) if key in own and key in others.found]
     strength = math.sqrt(max((sum(others.mean(key) ** 2 for key in told if key[0] == s) for s in subjects), default=0))
@@ -108,7 +108,7 @@ def clock_trials(own: Figures, subjects: list[str], others: Others) -> Iterator[
                 continue
             shifts = {"winter": winter, "summer": summer}
             moved = _rotate(own, told, shifts)
-            yield Correction("zone", (TIMES,), moved, _zone_words(winter, summer))
+            yield Correction("zone", (TIMES,), moved, _zone_words(winter, summer, zone))
 
 
 def _rotate(own: Figures, told: list[Key], hours: Mapping[str, int]) -> dict[Key, float]:
@@ -126,15 +126,18 @@ def _rotate(own: Figures, told: list[Key], hours: Mapping[str, int]) -> dict[Key
     return moved
 
 
-def _zone_words(winter: int, summer: int) -> str:
+def _zone_words(winter: int, summer: int, zone: str) -> str:
     def late(hours: int) -> str:
         return "agree with" if not hours else f"are {abs(hours)} h {'behind' if hours > 0 else 'ahead of'}"
 
+    read = "Read your dates with zone="
+    if zone:  # a day may well be another there
+        read = f"Your dates have the zone {zone}: if it is right, your day differs, and nothing is wrong"
     if winter == summer:
-        return f"your hours of the day {late(winter)} the others': another time zone? Read your dates with zone="
+        return f"your hours of the day {late(winter)} the others': another time zone? {read}"
     return (
         f"in winter your hours of the day {late(winter)} the others', in summer they {late(summer)} them: UTC against "
-        "local time with summer time? Read your dates with zone="
+        f"local time with summer time? {read}"
     )
 
 

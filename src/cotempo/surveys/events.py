@@ -93,7 +93,7 @@ class SurveyedEvents(Surveyed):
             }
             words = f"your {one} are as frequent as the others' {two}, and the other way round: exchanged codes?"
             yield Correction("coding", (one, two), shares, words)
-        yield from clock_trials(self.own, [""], others)
+        yield from clock_trials(self.own, [""], others, self.table.clock.zone)
         yield from date_trials(self.seconds, self.own)
 
     def oddities(self) -> Iterator[Oddity]:

@@ -83,7 +83,7 @@ class SurveyedPosts(Surveyed):
 
     def trials(self, others: Others) -> Iterator[Correction]:
         """Yield corrections of dates."""
-        yield from clock_trials(self.own, [""], others)
+        yield from clock_trials(self.own, [""], others, self.table.clock.zone)
         yield from date_trials(self.seconds, self.own)
 
     def oddities(self) -> Iterator[Oddity]:

@@ -123,7 +123,7 @@ class SurveyedSeries(Surveyed):
         for one, two in combinations(self.table.features[:MOST_SWAPPED], 2):
             words = f"your {one} looks like the others' {two}, and the other way round: exchanged columns?"
             yield Correction("columns", (one, two), self._swapped(one, two), words)
-        yield from clock_trials(self.own, list(self.table.features), others)
+        yield from clock_trials(self.own, list(self.table.features), others, self.table.clock.zone)
         yield from date_trials(self.seconds, self.own)
         yield from self._phase_trials(others)
 

@@ -118,7 +118,7 @@ def test_marked_scores_samples_and_forecasts(marked):
     assert [len(part) for part in waits] == [len(times) for _, times, *_ in new.sequences()]
     assert np.mean(np.concatenate(waits)) == pytest.approx(1, abs=0.2)
     assert rescaling_test(waits).statistic < 0.15
-    drawn = marked.sample(0.0, 10.0, rng=0, count=4)
+    drawn = marked.sample(0.0, 10.0, seed=0, count=4)
     assert drawn.marks == ("a", "b")
     assert 0.3 < np.mean(drawn.mark == 0) < 0.85
     soon = marked.predict_next([5.0], 10.0, marks=("a",)).quantile(0.5)

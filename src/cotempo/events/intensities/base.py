@@ -266,9 +266,9 @@ class IntensityOverTime(Intensity):
         """Events and exposure behind the constant rates that a record is scored against, by the name of the gain."""
         return {"gain": self.seen}
 
-    def sample(self, start: Any, end: Any, rng: np.random.Generator | int = 0, count: int = 1) -> Events:
+    def sample(self, start: Any, end: Any, seed: np.random.Generator | int = 0, count: int = 1) -> Events:
         """Draw sequences from the posterior mean intensity by thinning (Lewis and Shedler, 1979)."""
-        stream, (first, last) = np.random.default_rng(rng), self.stretch(start, end)
+        stream, (first, last) = np.random.default_rng(seed), self.stretch(start, end)
         sequences = []
         for _ in range(count):
             candidates = np.sort(stream.uniform(first, last, stream.poisson(self.ceiling * (last - first))))
@@ -441,9 +441,9 @@ class IntensityGivenHistory(Intensity):
         mean = self.given((edges[1:] + edges[:-1]) / 2, past, begin, marks)[0]
         return NextEvent(edges, np.exp(-np.append(0.0, np.cumsum(mean * np.diff(edges)))), self.clock)
 
-    def sample(self, start: Any, end: Any, rng: np.random.Generator | int = 0, count: int = 1) -> Events:
+    def sample(self, start: Any, end: Any, seed: np.random.Generator | int = 0, count: int = 1) -> Events:
         """Draw sequences event by event, each from the distribution of the next given those before."""
-        stream, (first, last) = np.random.default_rng(rng), self.stretch(start, end)
+        stream, (first, last) = np.random.default_rng(seed), self.stretch(start, end)
         sequences, types = [], []
         for _ in range(count):
             past: list[float] = []
