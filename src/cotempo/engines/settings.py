@@ -47,6 +47,10 @@ class EngineSettings(Settings):
         """Return the clients that are to take part, before anything is opened."""
         return tuple(sorted(tables))
 
+    def with_participants(self) -> Self:
+        """Return the settings of a run that begins: who takes part is decided now, whoever joins or leaves later."""
+        return self
+
     @abstractmethod
     def open(
         self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields, privacy: Privacy = OFF
@@ -121,7 +125,7 @@ class FlowerSettings(EngineSettings):
     name: str = "flower"
     server: str | None = Field(default=None, description="The server's folder, as `cotempo provision` made it.")
     participants: tuple[str, ...] = Field(
-        default=(), description="The sites that take part; all that were provisioned by default."
+        default=(), description="The sites that take part; by default all that are admitted and not paused."
     )
     share_result: bool = Field(
         default=False, description="Send the final state to the sites, so that each can use its own model there."
@@ -137,11 +141,23 @@ class FlowerSettings(EngineSettings):
         description="Seconds to wait for people at the sites to approve the run; after that it can be resumed.",
     )
 
+    order: str | None = Field(
+        default=None,
+        description="The signed order of the run, if the server has a list of who may start runs; cotempo server queue "
+        "writes it.",
+    )
+
     def client_names(self, tables: Tables) -> tuple[str, ...]:
         """Return the sites that are to take part, from the server's folder unless they are named."""
         if self.participants or self.server is None:
             return tuple(sorted(self.participants))
-        return tuple(sorted(path.stem for path in (Path(self.server) / "sites").glob("*.pub")))
+        server = Path(self.server)
+        admitted = {path.stem for path in (server / "sites").glob("*.pub")}
+        return tuple(sorted(admitted - paused_sites(server)))
+
+    def with_participants(self) -> Self:
+        """Return the settings with the sites named that are to take part."""
+        return self.model_copy(update={"participants": self.client_names({})})
 
     def open(
         self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields, privacy: Privacy = OFF
@@ -152,6 +168,12 @@ class FlowerSettings(EngineSettings):
         from cotempo.engines.flower.coordinator.engine import Flower
 
         return Flower(method, self, seed=seed, run=run, privacy=privacy)
+
+
+def paused_sites(server: Path) -> set[str]:
+    """Return the sites that the coordinator does not ask for now, from the server's folder."""
+    path = server / "paused"
+    return {*path.read_text().split()} if path.is_file() else set()
 
 
 def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) -> EngineSettings:

@@ -29,6 +29,7 @@ from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.wire import parse_reply, question_to_bytes
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
+from cotempo.privacy.orders import require_order
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
 from cotempo.storage.tree import encode
@@ -51,13 +52,19 @@ class Flower:
             raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
         self.settings = settings
         self.server = Server(settings.server)
-        self.wanted = tuple(sorted(settings.participants) or self.server.site_names)
+        self.wanted = settings.client_names({})
+        if paused := sorted({*self.wanted} & self.server.paused):
+            raise EngineError(
+                f"sites that take part must not be paused, {', '.join(paused)} is; ask it again with: cotempo server "
+                "pause --off, or name those that take part: [engine] participants"
+            )
         asked = method.inner if isinstance(method, PrivateForm) else method
         self.contract = Contract(
             run=run, seed=seed, method=type(asked).__name__, parameters=asked.model_dump(mode="json"),
             participants=self.server.signing_keys(self.wanted), coordinator=self.server.identity.public.hex(),
             privacy=privacy.model_dump(mode="json"), version=CODE_VERSION, purpose=settings.purpose,
         )  # fmt: skip
+        require_order(self.server.folder, settings.order, self.contract)
         self._consents: dict[str, Consent] = {}
         self._schemas: dict[str, Schema] = {}
         self._awaited: set[str] = set()
@@ -78,9 +85,10 @@ class Flower:
             raise
 
     def _nodes(self) -> dict[str, int]:
-        """Return the sites that are online, by the names the server gave their keys."""
+        """Return the sites that are online and not paused, by the names the server gave their keys."""
         with translate_http_errors(self.server.local_address):
-            return self.task.nodes()
+            nodes, paused = self.task.nodes(), self.server.paused
+            return {name: node for name, node in nodes.items() if name not in paused}
 
     def _missing(self) -> str:
         return ", ".join(sorted({*self.wanted} - {*self.names()}))
