@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from cotempo.alerts import SILENT, AlertSettings
 from cotempo.data import Table
 from cotempo.data.argument_checks import check_choice
 from cotempo.errors import ParameterError
@@ -17,7 +18,7 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.method import Method
 from cotempo.federation.shields import Shield
 from cotempo.privacy.settings import Privacy
-from cotempo.settings import Settings
+from cotempo.settings import Settings, read_toml
 
 OFF = Privacy(secure_sum=False)
 Tables = Mapping[str, Table]
@@ -50,6 +51,10 @@ class EngineSettings(Settings):
     def with_participants(self) -> Self:
         """Return the settings of a run that begins: who takes part is decided now, whoever joins or leaves later."""
         return self
+
+    def alerts(self) -> AlertSettings:
+        """Return whom to tell what goes wrong in a run."""
+        return SILENT
 
     @abstractmethod
     def open(
@@ -154,6 +159,11 @@ class FlowerSettings(EngineSettings):
         server = Path(self.server)
         admitted = {path.stem for path in (server / "sites").glob("*.pub")}
         return tuple(sorted(admitted - paused_sites(server)))
+
+    def alerts(self) -> AlertSettings:
+        """Return what stands in ``alerts.toml`` in the server's folder, if there is one."""
+        path = Path(self.server or "") / "alerts.toml"
+        return AlertSettings.read(read_toml(path), str(path)) if self.server and path.is_file() else SILENT
 
     def with_participants(self) -> Self:
         """Return the settings with the sites named that are to take part."""

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import tomli_w
 from filelock import FileLock
 
+from cotempo.alerts import Alerts
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.settings import FlowerSettings, paused_sites
@@ -60,6 +61,8 @@ class RunQueue(Daemon):
         self.server = Server(server)
         self.folder = self.server.folder / "queue"
         super().__init__(self.server.state, "queue")
+        settings = FlowerSettings(server=str(self.server.folder)).alerts()
+        self.alerts = Alerts(settings, lambda text: print(json.dumps({"event": "note", "text": text}), flush=True))
 
     @property
     def runs(self) -> list[QueuedRun]:
@@ -169,6 +172,8 @@ class RunQueue(Daemon):
             text = "" if process.returncode in (0, INTERRUPTED) else f"it ended with code {process.returncode}"
         ended: dict[int, Any] = {0: "finished", PAUSED: "paused", INTERRUPTED: "cancelled"}
         status = ended.get(process.returncode, "failed")
+        if process.returncode < 0:  # one that fails tells by itself
+            self.alerts.tell("run failed", queued.name, f"its process was killed by signal {-process.returncode}")
         with self._lock():
             is_cancelled = any(one.number == queued.number and one.status == "cancelled" for one in self.runs)
             status = "cancelled" if is_cancelled else status

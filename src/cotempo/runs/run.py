@@ -36,6 +36,7 @@ from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
 from cotempo.robust.groups import GroupedSum
 from cotempo.robust.reducer import Robust
+from cotempo.runs.alarms import watched
 from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
 from cotempo.threads import limit_threads
@@ -254,6 +255,7 @@ class Run:
             find_device(device)  # refused here, not by every client in turn
         with (
             limit_threads(self.engine.threads),
+            watched(folder.path, self.engine.alerts()) if folder else nullcontext(),
             folder.pulse.beating(self.engine.client_names(self.tables)) if folder else nullcontext(),
             closing(
                 self.engine.open(

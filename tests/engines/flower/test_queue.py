@@ -108,7 +108,9 @@ def test_a_run_that_waits_can_be_cancelled_one_that_ended_cannot(queue: RunQueue
 
 
 def test_cancelling_interrupts_the_run_at_work(queue: RunQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import time\nprint('ready', flush=True)\ntry:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    exit(130)"
+    code = (
+        "import time\nprint('ready', flush=True)\ntry:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    exit(130)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
