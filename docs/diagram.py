@@ -21,7 +21,7 @@ SMALL = {
     "threads",
     "devices",
     "settings",
-}  # imported nearly everywhere: drawn without arrows
+}  # imported all over: without arrows
 
 
 def package_imports() -> dict[str, set[str]]:

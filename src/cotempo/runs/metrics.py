@@ -12,7 +12,7 @@ from cotempo.runs.state import GOING, STATES, RunState
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Sample(NamedTuple):
+class MetricValue(NamedTuple):
     """One value of a metric: the end of its name, if it has parts, and its labels."""
 
     value: float
@@ -28,30 +28,30 @@ class Metric(NamedTuple):
     description: str
 
 
-def samples(name: str, state: RunState) -> Iterator[tuple[Metric, Sample]]:
+def samples(name: str, state: RunState) -> Iterator[tuple[Metric, MetricValue]]:
     """Yield what a run says in numbers."""
     run, status, pulse = {"run": name}, state.status, state.pulse
     for each in STATES:
-        yield STATUS, Sample(float(each == status), {**run, "state": each})
-    yield ROUNDS, Sample(state.round, run)
-    yield SECONDS, Sample(state.seconds, run, "_sum")
-    yield SECONDS, Sample(state.steps, run, "_count")
+        yield STATUS, MetricValue(float(each == status), {**run, "state": each})
+    yield ROUNDS, MetricValue(state.round, run)
+    yield SECONDS, MetricValue(state.seconds, run, "_sum")
+    yield SECONDS, MetricValue(state.steps, run, "_count")
     if state.beat:
-        yield SIGN, Sample(state.beat, run)
+        yield SIGN, MetricValue(state.beat, run)
     epsilon = state.experiment.get("privacy", {}).get("epsilon")
     if epsilon is not None:
-        yield EPSILON, Sample(epsilon, run)
+        yield EPSILON, MetricValue(epsilon, run)
     kinds = Counter((failure["client"], failure["kind"]) for failure in state.failures)
     for (site, kind), count in sorted(kinds.items()):
-        yield FAILURES, Sample(count, {**run, "site": site, "kind": kind})
+        yield FAILURES, MetricValue(count, {**run, "site": site, "kind": kind})
     for light in lights(state):
         site = {**run, "site": light.client}
-        yield ANSWERS, Sample(state.answers[light.client], site)
-        yield BYTES, Sample(state.sent[light.client], site)
+        yield ANSWERS, MetricValue(state.answers[light.client], site)
+        yield BYTES, MetricValue(state.sent[light.client], site)
         if status in GOING:
-            yield UP, Sample(float(light.word != "gone"), site)
+            yield UP, MetricValue(float(light.word != "gone"), site)
         if light.client in pulse.get("answered", {}):
-            yield LATENCY, Sample(pulse["answered"][light.client] - pulse["asked_at"], site)
+            yield LATENCY, MetricValue(pulse["answered"][light.client] - pulse["asked_at"], site)
 
 
 STATUS = Metric("cotempo_run_state", "gauge", "1 for the state a run is in, 0 for all others.")
@@ -68,7 +68,7 @@ LATENCY = Metric("cotempo_answer_seconds", "gauge", "How long a site took for it
 
 def exposition(states: Mapping[str, RunState]) -> str:
     """Return all runs as text; a metric's lines stand together, as Prometheus wants them."""
-    found: dict[Metric, list[Sample]] = {}
+    found: dict[Metric, list[MetricValue]] = {}
     for name, state in states.items():
         for metric, sample in samples(name, state):
             found.setdefault(metric, []).append(sample)
