@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotempo.cli.output import Output, command, shows_progress
+from cotempo.cli.output import Output, command, count, shows_progress
 from cotempo.errors import EngineError, ParameterError
 
 if TYPE_CHECKING:
@@ -245,16 +245,20 @@ def start_client(
 
 @command(client, "status")
 def client_status(kit: Kit) -> Output:
-    """Say whether the site is joined, what it did last and how much room it has; fail if it is not joined."""
+    """Say whether the site is joined, what left, what was spent and how much room it has; fail if it is not joined."""
     site = _site(kit)
     status = site.status()
     name = site.settings.name
+    joined = f"{name} is joined as process {status['process']}"
+    budget = "" if status["budget"] is None else f" of {status['budget']:g}"
+    spent = ", ".join(f"{epsilon:g}{budget} on {kind}" for kind, epsilon in status["epsilon"].items())
     return Output(
         [
-            f"{name} is joined as process {status['process']}"
-            if status["process"]
-            else f"{name} is not joined; join with: cotempo client start {kit}",
+            joined if status["process"] else f"{name} is not joined; join with: cotempo client start {kit}",
+            *([f"  its people have paused it; to answer again: cotempo client pause {kit} --off"] * status["paused"]),
             f"  runs: {status['runs']}",
+            f"  left: {status['bytes']:,} bytes in {count(status['messages'], 'message')}",
+            f"  epsilon spent: {spent or 'none'}",
             f"  requests that wait for a person: {status['waiting']}",
             f"  room on its disk: {status['free_bytes'] / 1e9:.1f} GB",
             *(f"  {line}" for line in status["log"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +58,13 @@ def test_the_page_serves_every_run_to_those_who_know_its_secret(runs: Path) -> N
     assert value(found, "cotempo_answers_total", run="first", site=NASTY) == ROUNDS
 
 
-def test_failures_latency_who_is_there_and_epsilon(runs: Path, tmp_path: Path) -> None:
+def test_failures_latency_who_is_there_and_epsilon(runs: Path) -> None:
     state = RunState(runs / "second").refresh()
     state.failures = [{"client": "ash", "kind": "Refused", "detail": "no"}] * 2
     state.experiment = {**state.experiment, "privacy": {"epsilon": 1.5}}
-    now = {
-        "began": state.now - 9,
-        "beat": state.now,
-        "step": 1,
-        "round": 1,
-        "phase": "pace",
-        "clients": ["ash", "birch"],
-    }
     state.pulse = {
-        **now, "asked": ["ash", "birch"], "asked_at": 100.0, "answered": {"birch": 102.5}, "failed": {},
-        "away": {"ash": 99.0},
+        "beat": state.now, "step": 1, "clients": ["ash", "birch"], "asked": ["ash", "birch"],
+        "asked_at": 100.0, "answered": {"birch": 102.5}, "failed": {}, "away": {"ash": 99.0},
     }  # fmt: skip
     found = parse(exposition({"second": state}))
     assert value(found, "cotempo_failures_total", run="second", site="ash", kind="Refused") == 2
@@ -84,5 +75,4 @@ def test_failures_latency_who_is_there_and_epsilon(runs: Path, tmp_path: Path) -
 
 
 def test_a_folder_whose_runs_are_gone_has_no_numbers() -> None:
-    assert parse(exposition({})) == {}
-    assert json.dumps(exposition({})) == '""'
+    assert exposition({}) == ""
