@@ -120,10 +120,12 @@ def admit_site(
     place, entries = open_server(folder), [Enrolment.from_file(path) for path in enrolments]
     if fingerprint is not None and len(entries) > 1:
         raise ParameterError(f"--fingerprint must come with one file, got {len(entries)}; without it you are asked")
-    for entry in entries:
-        place.admit(entry, lambda entry: _compare(entry.name, entry.fingerprint, fingerprint))
-    if place.pid is not None:
-        place.sync_sites()
+    try:
+        for entry in entries:
+            place.admit(entry, lambda entry: _compare(entry.name, entry.fingerprint, fingerprint))
+    finally:
+        if place.pid is not None:  # those before one whose words differ are in
+            place.sync_sites()
     lines = [*(f"Admitted {entry.name}: {entry.fingerprint}" for entry in entries), *_describe_book(place)]
     admitted = {entry.name: entry.fingerprint for entry in entries}
     return Output(lines, {"admitted": admitted, "book": place.book.fingerprint})
