@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -43,7 +44,9 @@ def test_nothing_is_sent_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:
     alerts.tell("run failed", "plants", "it failed")
 
 
-def test_a_command_is_told_once_until_it_is_over(to_file: AlertSettings, tmp_path: Path) -> None:
+def test_a_command_is_told_once_an_hour_until_it_is_over(
+    to_file: AlertSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alerts = Alerts(to_file, pytest.fail)
     for _ in range(3):
         alerts.tell("site gone", "ash", "ash is gone\nand /more")
@@ -53,6 +56,10 @@ def test_a_command_is_told_once_until_it_is_over(to_file: AlertSettings, tmp_pat
     alerts.over("site gone", "ash")
     alerts.tell("site gone", "ash", "again")
     assert len(sent(tmp_path / "told")) == 2
+    later = time.monotonic() + 3601
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    alerts.tell("site gone", "ash", "still")
+    assert [one["text"] for one in sent(tmp_path / "told")][1:] == ["again", "still"]
 
 
 def test_only_what_was_asked_for_is_told(to_file: AlertSettings, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """`Alerts`: tell somebody what goes wrong, by a command or a webhook. Off unless set: nothing is sent anywhere."""
 
 import json
+import math
 import re
 import shutil
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ from pydantic import Field, field_validator
 from cotempo.settings import Settings
 
 Kind = Literal["site gone", "run failed", "refused", "disk low", "budget nearly spent"]
-SEND_SECONDS = 10.0
+SEND_SECONDS, AGAIN_SECONDS = 10.0, 3600.0
 LEAST_FREE = 1e9  # bytes on a disk; below it is low
 NEARLY_SPENT = 0.8  # of a budget
 _PATH = re.compile(r"(?<![\w:/])/(?:[^\s/:;,'\"]+/)+")  # a file's folders, not the address of a page
@@ -44,14 +46,14 @@ SILENT = AlertSettings()
 
 
 class Alerts:
-    """Sends alerts in the background, each once until it is over; what cannot be sent is noted by `log`.
+    """Sends alerts in the background, each once an hour while it lasts; what cannot be sent is noted by `log`.
 
     An alert holds a kind, the name of the run or site it is about, and a sentence without data and folders.
     """
 
     def __init__(self, settings: AlertSettings, log: Callable[[str], object]):
         self.settings, self.log = settings, log
-        self._told: set[tuple[str, str]] = set()
+        self._told: dict[tuple[str, str], float] = {}  # when, by the monotonic clock
 
     @property
     def are_on(self) -> bool:
@@ -59,18 +61,20 @@ class Alerts:
         return bool(self.settings.command or self.settings.webhook)
 
     def tell(self, kind: Kind, about: str, text: str) -> None:
-        """Send an alert, unless it was sent already."""
-        if not self.are_on or kind not in self.settings.on or (kind, about) in self._told:
+        """Send an alert, unless it was sent within the hour."""
+        if not self.are_on or kind not in self.settings.on:
             return
-        self._told.add((kind, about))
+        if time.monotonic() - self._told.get((kind, about), -math.inf) < AGAIN_SECONDS:
+            return
+        self._told[kind, about] = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         alert = {"time": now, "kind": kind, "about": about, "text": without_folders(text)}
         # Not a daemon: a process that ends with an error waits until it is told.
         threading.Thread(target=self._send, args=(json.dumps(alert),)).start()
 
     def over(self, kind: Kind, about: str) -> None:
-        """Note that something is well again, so that it is told when it comes back."""
-        self._told.discard((kind, about))
+        """Note that something is well again, so that it is told at once when it comes back."""
+        self._told.pop((kind, about), None)
 
     def tell_of_room(self, about: str, folder: Path) -> None:
         """Tell if there is little room left on a folder's disk."""
