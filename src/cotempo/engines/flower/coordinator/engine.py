@@ -190,7 +190,8 @@ class Flower:
         return {}
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """Do nothing: sites keep their memories."""
+        """Have sites, which keep their memories, sign the contract now that all are here: later some may be away."""
+        self.schemas(self.names())
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
         """Send the result to the sites, if they may have it."""
