@@ -18,7 +18,7 @@ NAMES = {
     1: "a client is killed in the middle of a round; comes back, or stays away",
     2: "a client hangs past its deadline",
     3: "an answer holds NaN",
-    4: "the coordinator or the server is killed, at four points",
+    4: "the coordinator or the server is killed, at five points",
     5: "the disk is full at a checkpoint",
     6: "the newest checkpoint is damaged",
     7: "every answer comes twice",

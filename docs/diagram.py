@@ -14,7 +14,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "src" / "cotempo"
 PICTURE = Path(__file__).parent / "architecture.svg"
 WIDTH, HEIGHT, GAP, ROW = 118, 34, 22, 84
-SMALL = {"errors", "typing", "threads", "devices", "settings"}  # imported nearly everywhere: drawn without arrows
+SMALL = {
+    "alerts",
+    "errors",
+    "typing",
+    "threads",
+    "devices",
+    "settings",
+}  # imported all over: without arrows
 
 
 def package_imports() -> dict[str, set[str]]:

@@ -88,7 +88,7 @@ def test_the_core_knows_no_family_engine_or_surface(module: str) -> None:
 
 @pytest.mark.parametrize("module", under("engines"))
 def test_engines_know_the_federation_only(module: str) -> None:
-    below = {"federation", "data", "devices", "errors", "privacy", "settings", "storage", "threads", "typing"}
+    below = {"alerts", "federation", "data", "devices", "errors", "privacy", "settings", "storage", "threads", "typing"}
     assert parts(module, top_only=False) <= {"engines", *below}
 
 

@@ -1,7 +1,7 @@
 """A coordinator killed at random moments and resumed at once: does the resumed run end, and in the same bits?
 
-Three sites over TLS, the consortium of the tests. Every try is a run of ten rounds, killed once at a moment drawn
-uniformly between a fifth and four fifths of the time an undisturbed run takes. Several consortia run beside each other.
+Three sites over TLS, the consortium of the tests. Every try is a run of ten rounds, killed once: after as many steps as
+are drawn, from none to eight, and at a random moment of the next one. Several consortia run beside each other.
 
 Run: python benchmarks/operations/killed.py --consortia 2 --tries 25
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,8 @@ from results import write_results  # noqa: E402
 from walking import Walking  # noqa: E402
 
 import cotempo as ct  # noqa: E402
+from cotempo.engines.flower.processes import wait_until  # noqa: E402
+from cotempo.runs.folder import read_lines  # noqa: E402
 
 ROUNDS, PATIENCE = 10, 180.0
 
@@ -44,14 +47,15 @@ def try_all(number: int, tries: int) -> list[dict[str, Any]]:
         made = Consortium(Path(folder) / "made", tables, methods=("Walking",))
         made.start()
         try:
-            began = time.monotonic()
             parameters = {"rounds": ROUNDS}
             outcome(made.coordinate("run", Path(folder) / "whole", parameters=parameters, seed=0))
-            whole = time.monotonic() - began
+            usual = statistics.median(record["seconds"] for record in read_lines(Path(folder) / "whole" / "log.jsonl"))
             for seed in range(1, tries + 1):
                 run = Path(folder) / f"run-{seed}"
                 process = made.coordinate("run", run, parameters=parameters, seed=seed)
-                time.sleep(float(rng.uniform(0.2, 0.8)) * whole)
+                after, rest = int(rng.integers(ROUNDS - 1)), float(rng.uniform(0, usual))
+                wait_for(run, after)
+                time.sleep(rest)
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 row = {"consortium": number, "try": seed, "steps": steps(run), **resume(made, run, tables, seed)}
@@ -62,17 +66,19 @@ def try_all(number: int, tries: int) -> list[dict[str, Any]]:
     return rows
 
 
+def wait_for(run: Path, after: int) -> None:
+    """Wait until a run has its first checkpoint, and so many steps are done."""
+    wait_until(lambda: any(run.glob("checkpoints/step-*")) and steps(run) >= after, PATIENCE)
+
+
 def steps(run: Path) -> int:
-    """Return how many steps were done when it was killed."""
-    log = run / "log.jsonl"
-    return len(log.read_text().splitlines()) if log.is_file() else 0
+    """Return how many steps are done."""
+    return len(read_lines(run / "log.jsonl"))
 
 
 def resume(made: Consortium, run: Path, tables: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Resume at once; a run that was killed before it began is left out."""
+    """Resume at once."""
     began = time.monotonic()
-    if not (run / "experiment.toml").is_file():
-        return {"ended": "not begun", "seconds": 0.0}
     process = made.coordinate("resume", run)
     try:
         ended = outcome(process, PATIENCE)
@@ -91,7 +97,8 @@ def main() -> None:
     given = parser.parse_args()
     with ThreadPoolExecutor(given.consortia) as pool:
         rows = [row for part in pool.map(lambda n: try_all(n, given.tries), range(given.consortia)) for row in part]
-    note = f"{ROUNDS} rounds, three sites over TLS, killed at a random moment, resumed at once; hung: {PATIENCE:g} s"
+    when = "killed after 0 to 8 steps at a random moment of the next, resumed at once"
+    note = f"{ROUNDS} rounds, three sites over TLS, {when}; hung: {PATIENCE:g} s"
     write_results("operations-killed", rows, seed=list(range(given.consortia)), note=note)
     print({ended: sum(row["ended"] == ended for row in rows) for ended in {row["ended"] for row in rows}})
 

@@ -1,22 +1,21 @@
-"""`cotempo provision`, `cotempo server`, `cotempo client`, `cotempo ledger`: a consortium, its server and its sites."""
+"""`cotempo provision`, `cotempo server`, `cotempo client`: a consortium, its server and its sites."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotempo.cli.output import Output, command, shows_progress
-from cotempo.errors import EngineError
+from cotempo.cli.output import Output, command, count, shows_progress
+from cotempo.errors import EngineError, ParameterError
 
 if TYPE_CHECKING:
     from cotempo.engines.flower.coordinator.server import Server
     from cotempo.engines.flower.site.daemon import SiteDaemon
-    from cotempo.privacy.keys import Enrolment
-    from cotempo.privacy.ledger import Ledger
+    from cotempo.privacy.keys import Enrolment, PeerBook
+    from cotempo.runs.queue import RunQueue
 
 server = typer.Typer(help="The coordinator's server.", no_args_is_help=True, rich_markup_mode=None)
 client = typer.Typer(help="A site.", no_args_is_help=True, rich_markup_mode=None)
-ledger = typer.Typer(help="What left a site, over all runs.", no_args_is_help=True, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The server's folder, as provision made it.")]
 Foreground = Annotated[bool, typer.Option("--foreground", help="Stay until stopped by Ctrl-C.")]
@@ -26,7 +25,8 @@ Words = Annotated[
 ]
 
 
-def _server(folder: Path) -> "Server":
+def open_server(folder: Path) -> "Server":
+    """Return the server of a folder."""
     from cotempo.engines.flower.coordinator.server import Server
 
     return Server(folder)
@@ -70,46 +70,71 @@ def provision_kits(
 @command(server, "start")
 def start_server(folder: Folder) -> Output:
     """Start the server in the background and admit the sites."""
-    place = _server(folder)
+    place = open_server(folder)
     place.start()
+    open_queue(folder).start()
     where = f"{place.federation.listen}:{place.federation.port}"
     line = f"Server running on {where} as process {place.pid}; log: {place.log_file}"
     return Output([line], {"address": where, "process": place.pid})
 
 
+def open_queue(folder: Path) -> "RunQueue":
+    """Return the queue of a server."""
+    from cotempo.runs.queue import RunQueue
+
+    return RunQueue(folder)
+
+
 @command(server, "status")
 def server_status(folder: Folder) -> Output:
-    """Say whether the server runs and which sites are online."""
-    place = _server(folder)
+    """Say whether the server runs, what its sites do, what is queued, and who may start runs."""
+    place = open_server(folder)
     if place.pid is None:
         raise EngineError(f"the server is not running; start it with: cotempo server start {folder}")
-    sites = place.sites()
+    status = place.status()
+    queued = [one for one in open_queue(folder).runs if one.status in ("waiting", "running")]
+    sites = status["sites"]
     width = max(map(len, sites), default=0)
-    lines = [f"Server running as process {place.pid}", *(f"  {name:{width}}  {sites[name]}" for name in sites)]
-    return Output(lines, {"process": place.pid, "sites": sites})
+    lines = [
+        f"Server running on {status['address']} as process {status['process']}",
+        *(f"  {name:{width}}  {state}" for name, state in sites.items()),
+        f"  certificate: good until {status['certificate_until']}",
+        f"  room on its disk: {status['free_bytes'] / 1e9:.1f} GB",
+        f"  runs are started by: {', '.join(status['people']) or 'whoever can read its folder'}",
+        f"  queued: {', '.join(f'{one.number} {one.name} ({one.status})' for one in queued) or 'nothing'}",
+    ]
+    return Output(lines, {**status, "queue": [one.model_dump() for one in queued]})
 
 
 @command(server, "admit")
 def admit_site(
     folder: Folder,
-    enrolment: Annotated[Path, typer.Argument(metavar="FILE", help="What the site's cotempo client enrol wrote.")],
+    enrolments: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="What the sites' cotempo client enrol wrote.")
+    ],
     fingerprint: Words = None,
 ) -> Output:
-    """Admit a site by its public keys, once its fingerprint was compared over another channel."""
+    """Admit sites by their public keys, once the fingerprint of each was compared over another channel."""
     from cotempo.privacy.keys import Enrolment
 
-    place, entry = _server(folder), Enrolment.from_file(enrolment)
-    place.admit(entry, lambda entry: _compare(entry.name, entry.fingerprint, fingerprint))
-    if place.pid is not None:
-        place.sync_sites()
-    lines = [f"Admitted {entry.name}: {entry.fingerprint}", *_describe_book(place)]
-    return Output(lines, {"site": entry.name, "fingerprint": entry.fingerprint, "book": place.book.fingerprint})
+    place, entries = open_server(folder), [Enrolment.from_file(path) for path in enrolments]
+    if fingerprint is not None and len(entries) > 1:
+        raise ParameterError(f"--fingerprint must come with one file, got {len(entries)}; without it you are asked")
+    try:
+        for entry in entries:
+            place.admit(entry, lambda entry: _compare(entry.name, entry.fingerprint, fingerprint))
+    finally:
+        if place.pid is not None:  # those before one whose words differ are in
+            place.sync_sites()
+    lines = [*(f"Admitted {entry.name}: {entry.fingerprint}" for entry in entries), *_describe_book(place)]
+    admitted = {entry.name: entry.fingerprint for entry in entries}
+    return Output(lines, {"admitted": admitted, "book": place.book.fingerprint})
 
 
 @command(server, "revoke")
 def revoke_site(folder: Folder, name: Annotated[str, typer.Argument(metavar="SITE", help="Its name.")]) -> Output:
     """Exclude a site, and never admit its present key again."""
-    place = _server(folder)
+    place = open_server(folder)
     place.revoke(name)
     if place.pid is not None:
         place.sync_sites()
@@ -135,15 +160,23 @@ def _compare(name: str, fingerprint: str, words: str | None) -> None:
 
 @command(server, "stop")
 def stop_server(folder: Folder) -> Output:
-    """Stop the server; runs can be resumed once it is back."""
-    return _stopped(_server(folder).stop())
+    """Stop the server and its queue; runs go on where they stopped once it is back."""
+    open_queue(folder).stop()
+    return _stopped(open_server(folder).stop())
 
 
 @command(client, "enrol")
-def enrol_client(kit: Kit) -> Output:
+def enrol_client(
+    kit: Kit,
+    table: Annotated[
+        Path | None, typer.Option("--data", help="Your table; else fill it in in site.toml yourself.")
+    ] = None,
+) -> Output:
     """Make this site's keys, here and for nobody else to see, and a file with the public ones to hand over."""
-    from cotempo.engines.flower.site.enrolment import enrol
+    from cotempo.engines.flower.site.enrolment import enrol, fill_in_data
 
+    if table is not None:
+        fill_in_data(kit, table)
     return _handed_over(*enrol(kit))
 
 
@@ -171,11 +204,15 @@ def pin_peers(
     fingerprint: Words = None,
 ) -> Output:
     """Pin the keys of all sites, once their common fingerprint was compared with the other sites."""
-    from cotempo.engines.flower.site.enrolment import pin
-
-    pinned = pin(kit, book, lambda book: _compare("all sites", book.fingerprint, fingerprint))
+    pinned = _pin(kit, book, fingerprint)
     lines = [f"Pinned {', '.join(sorted(pinned.sites))}: {pinned.fingerprint}"]
     return Output(lines, {"sites": sorted(pinned.sites), "fingerprint": pinned.fingerprint})
+
+
+def _pin(kit: Path, book: Path, fingerprint: str | None) -> "PeerBook":
+    from cotempo.engines.flower.site.enrolment import pin
+
+    return pin(kit, book, lambda book: _compare("all sites", book.fingerprint, fingerprint))
 
 
 @command(client, "check")
@@ -188,8 +225,15 @@ def check_client(kit: Kit) -> Output:
 
 
 @command(client, "start")
-def start_client(kit: Kit, foreground: Foreground = False) -> Output:
+def start_client(
+    kit: Kit,
+    foreground: Foreground = False,
+    book: Annotated[Path | None, typer.Option("--book", help="Pin this book of the coordinator's first.")] = None,
+    fingerprint: Words = None,
+) -> Output:
     """Check, then join and stay joined."""
+    if book is not None:
+        _pin(kit, book, fingerprint)
     site = _site(kit)
     if foreground:
         site.require_healthy()
@@ -203,16 +247,20 @@ def start_client(kit: Kit, foreground: Foreground = False) -> Output:
 
 @command(client, "status")
 def client_status(kit: Kit) -> Output:
-    """Say whether the site is joined, what it did last and how much room it has; fail if it is not joined."""
+    """Say whether the site is joined, what left, what was spent and how much room it has; fail if it is not joined."""
     site = _site(kit)
     status = site.status()
     name = site.settings.name
+    joined = f"{name} is joined as process {status['process']}"
+    budget = "" if status["budget"] is None else f" of {status['budget']:g}"
+    spent = ", ".join(f"{epsilon:g}{budget} on {kind}" for kind, epsilon in status["epsilon"].items())
     return Output(
         [
-            f"{name} is joined as process {status['process']}"
-            if status["process"]
-            else f"{name} is not joined; join with: cotempo client start {kit}",
+            joined if status["process"] else f"{name} is not joined; join with: cotempo client start {kit}",
+            *([f"  its people have paused it; to answer again: cotempo client pause {kit} --off"] * status["paused"]),
             f"  runs: {status['runs']}",
+            f"  left: {status['bytes']:,} bytes in {count(status['messages'], 'message')}",
+            f"  epsilon spent: {spent or 'none'}",
             f"  requests that wait for a person: {status['waiting']}",
             f"  room on its disk: {status['free_bytes'] / 1e9:.1f} GB",
             *(f"  {line}" for line in status["log"]),
@@ -230,44 +278,3 @@ def stop_client(kit: Kit) -> Output:
 
 def _stopped(stopped: bool) -> Output:
     return Output(["Stopped." if stopped else "It was not running."], {"stopped": stopped})
-
-
-def _ledger(kit: Path) -> "Ledger":
-    from cotempo.engines.flower.site.enrolment import site_name
-    from cotempo.privacy.ledger import Ledger
-
-    site_name(kit)
-    return Ledger(kit / "home" / "ledger.jsonl")
-
-
-@command(ledger, "verify")
-def verify_ledger(kit: Kit) -> Output:
-    """Check, offline, that no entry of a site's ledger was changed, removed or cut off."""
-    entries = _ledger(kit).verify()
-    return Output([f"ok: {len(entries)} entries, each as it was written"], {"entries": len(entries)})
-
-
-@command(ledger, "show")
-def show_ledger(kit: Kit) -> Output:
-    """List what left a site: run by run, to whom, among whom, how much of it masked, and the epsilon spent."""
-    entries = _ledger(kit).verify()
-    lines = []
-    for run in [entry for entry in entries if entry["kind"] == "run"]:
-        own = [entry for entry in entries if entry["run"] == run["run"]]
-        sent = [entry for entry in own if entry["kind"] == "message"]
-        masked = sum(entry["bytes"] for entry in sent if entry["is_masked"])
-        clear = sum(entry["bytes"] for entry in sent) - masked
-        epsilon = run["privacy"].get("epsilon")
-        lines += [
-            f"{run['time'][:19]}  {run['method']} on {run['data']} {run['table'][:8]}, run {run['run'][:8]}",
-            f"  among {', '.join(run['participants'])}; to the coordinator with the key {run['to'][:8]}",
-            f"  left: {masked:,} bytes masked, {clear:,} bytes readable by the coordinator, in {len(sent)} messages",
-            f"  epsilon: {'no noise' if epsilon is None else f'{epsilon:g}'}",
-            f"  approved by {run.get('approved', 'site.toml')}",
-        ]
-        lines += [
-            f"  a sum over {', '.join(entry['participants'])} was revealed"
-            for entry in own
-            if entry["kind"] == "sum" and entry["participants"] != run["participants"]
-        ]
-    return Output(lines or ["Nothing has left."], {"entries": entries})

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import approve, audit, bench, deploy, doctor, models, start, tables, watch
+from cotempo.cli import approve, audit, bench, deploy, doctor, ledger, models, start, steer, tables, watch
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (
@@ -187,9 +187,9 @@ command(app, "count")(models.count_events)
 for verb in (models.predict, models.impute, models.sample, models.release, models.detect, models.update, models.export):
     command(app)(verb)
 command(app, "provision")(deploy.provision_kits)
-app.add_typer(deploy.server, name="server")
+app.add_typer(steer.server, name="server")
 app.add_typer(approve.client, name="client")
-app.add_typer(deploy.ledger, name="ledger")
+app.add_typer(ledger.ledger, name="ledger")
 app.add_typer(bench.bench, name="bench")
 
 

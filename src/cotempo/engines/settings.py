@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from cotempo.alerts import SILENT, AlertSettings
 from cotempo.data import Table
 from cotempo.data.argument_checks import check_choice
 from cotempo.errors import ParameterError
@@ -17,7 +18,7 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.method import Method
 from cotempo.federation.shields import Shield
 from cotempo.privacy.settings import Privacy
-from cotempo.settings import Settings
+from cotempo.settings import Settings, read_toml
 
 OFF = Privacy(secure_sum=False)
 Tables = Mapping[str, Table]
@@ -46,6 +47,14 @@ class EngineSettings(Settings):
     def client_names(self, tables: Mapping[str, Table]) -> tuple[str, ...]:
         """Return the clients that are to take part, before anything is opened."""
         return tuple(sorted(tables))
+
+    def with_participants(self) -> Self:
+        """Return the settings of a run that begins: who takes part is decided now, whoever joins or leaves later."""
+        return self
+
+    def alerts(self) -> AlertSettings:
+        """Return whom to tell what goes wrong in a run."""
+        return SILENT
 
     @abstractmethod
     def open(
@@ -121,7 +130,7 @@ class FlowerSettings(EngineSettings):
     name: str = "flower"
     server: str | None = Field(default=None, description="The server's folder, as `cotempo provision` made it.")
     participants: tuple[str, ...] = Field(
-        default=(), description="The sites that take part; all that were provisioned by default."
+        default=(), description="The sites that take part; by default all that are admitted and not paused."
     )
     share_result: bool = Field(
         default=False, description="Send the final state to the sites, so that each can use its own model there."
@@ -137,11 +146,28 @@ class FlowerSettings(EngineSettings):
         description="Seconds to wait for people at the sites to approve the run; after that it can be resumed.",
     )
 
+    order: str | None = Field(
+        default=None,
+        description="The signed order of the run, if the server has a list of who may start runs; cotempo server queue "
+        "writes it.",
+    )
+
     def client_names(self, tables: Tables) -> tuple[str, ...]:
         """Return the sites that are to take part, from the server's folder unless they are named."""
         if self.participants or self.server is None:
             return tuple(sorted(self.participants))
-        return tuple(sorted(path.stem for path in (Path(self.server) / "sites").glob("*.pub")))
+        server = Path(self.server)
+        admitted = {path.stem for path in (server / "sites").glob("*.pub")}
+        return tuple(sorted(admitted - paused_sites(server)))
+
+    def alerts(self) -> AlertSettings:
+        """Return what stands in ``alerts.toml`` in the server's folder, if there is one."""
+        path = Path(self.server or "") / "alerts.toml"
+        return AlertSettings.read(read_toml(path), str(path)) if self.server and path.is_file() else SILENT
+
+    def with_participants(self) -> Self:
+        """Return the settings with the sites named that are to take part."""
+        return self.model_copy(update={"participants": self.client_names({})})
 
     def open(
         self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields, privacy: Privacy = OFF
@@ -152,6 +178,12 @@ class FlowerSettings(EngineSettings):
         from cotempo.engines.flower.coordinator.engine import Flower
 
         return Flower(method, self, seed=seed, run=run, privacy=privacy)
+
+
+def paused_sites(server: Path) -> set[str]:
+    """Return the sites that the coordinator does not ask for now, from the server's folder."""
+    path = server / "paused"
+    return {*path.read_text().split()} if path.is_file() else set()
 
 
 def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) -> EngineSettings:

@@ -80,7 +80,7 @@ class RunFolder(RunRecorder):
             write_whole(path / "id", uuid.uuid4().hex.encode())
             write_whole(path / "environment.json", json.dumps(environment(), indent=1).encode())
             write_whole(path / "clients.json", json.dumps(dict(fingerprints), indent=1).encode())
-            write_whole(path / "experiment.toml", tomli_w.dumps(_without_none(experiment)).encode())
+            write_whole(path / "experiment.toml", tomli_w.dumps(without_none(experiment)).encode())
         return folder
 
     @classmethod
@@ -281,7 +281,8 @@ def _read(path: Path, parse: Callable[[str], Any]) -> Any:
         raise RunError(f"{path} must be as the run wrote it, it cannot be read: {error}") from error
 
 
-def _without_none(tree: Any) -> Any:
+def without_none(tree: Any) -> Any:
+    """Return a tree without keys that hold nothing, which TOML cannot say."""
     if isinstance(tree, Mapping):
-        return {key: _without_none(value) for key, value in tree.items() if value is not None}
+        return {key: without_none(value) for key, value in tree.items() if value is not None}
     return tree

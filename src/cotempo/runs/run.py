@@ -36,6 +36,7 @@ from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
 from cotempo.robust.groups import GroupedSum
 from cotempo.robust.reducer import Robust
+from cotempo.runs.alarms import watched
 from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
 from cotempo.threads import limit_threads
@@ -68,7 +69,7 @@ def run(
         clients, truth = load_clients(experiment)
     public = load_public(experiment) if public is None else public
     started = Run.of(
-        experiment.make_method(), clients, experiment.engine, _options(experiment), public=public, truth=truth,
+        experiment.make_method(), clients, experiment.engine, loop_options(experiment), public=public, truth=truth,
         attack=experiment.attack,
     )  # fmt: skip
     return started.guarded(experiment.privacy).start(run, experiment, progress)
@@ -108,7 +109,7 @@ def resume(
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
         clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
         public = load_public(experiment) if public is None else public
-        options = replace(_options(experiment), shields=tuple(shields))
+        options = replace(loop_options(experiment), shields=tuple(shields))
         options = replace(options, reducer=reducer or options.reducer)
         stopped = Run.of(
             experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth,
@@ -235,7 +236,8 @@ class Run:
         """Run from the start; with `path`, keep the run in a new folder, which says what is run."""
         if path is None:
             return self.run_from(None, progress)
-        kept = (experiment or _experiment(path, self)).model_copy(update={"privacy": self.privacy})
+        decided = {"privacy": self.privacy, "engine": self.engine.with_participants()}
+        kept = (experiment or _experiment(path, self)).model_copy(update=decided)
         with closing(RunFolder.create(path, kept.to_dict(), self.fingerprints)) as folder:
             try:
                 return self.kept_in(folder).run_from(None, progress)
@@ -255,6 +257,7 @@ class Run:
             find_device(device)  # refused here, not by every client in turn
         with (
             limit_threads(self.engine.threads),
+            watched(folder.path, self.engine.alerts()) if folder else nullcontext(),
             folder.pulse.beating(self.engine.client_names(self.tables)) if folder else nullcontext(),
             closing(
                 self.engine.open(
@@ -412,7 +415,8 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
     )
 
 
-def _options(experiment: Experiment) -> LoopOptions:
+def loop_options(experiment: Experiment) -> LoopOptions:
+    """Return what an experiment says about the loop."""
     return LoopOptions(
         seed=experiment.seed,
         participation=experiment.cohort,

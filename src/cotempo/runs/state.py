@@ -155,7 +155,9 @@ class RunState:
             return "running" if "step" in self.pulse else "starting"
         kind = self.pulse.get("error", [""])[0]
         if kind:
-            return {"QuorumError": "paused", "KeyboardInterrupt": "stopped"}.get(kind, "failed")
+            return {"QuorumError": "paused", "AwaitingApproval": "paused", "KeyboardInterrupt": "stopped"}.get(
+                kind, "failed"
+            )
         return "finished" if (self.path / "result" / "fitted.json").is_file() else "unfinished"
 
     @property

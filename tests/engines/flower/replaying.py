@@ -23,11 +23,11 @@ def whole(tables: dict[str, ct.Series], seed: int) -> str:
     return digest
 
 
-def replay(tables: dict[str, ct.Series], seed: int, run: Path) -> str:
+def replay(tables: dict[str, ct.Series], seed: int, run: Path, rounds: int = ROUNDS) -> str:
     """The digest of a run in process that misses the answers this run missed."""
     received = {record["step"]: set(record["received"]) for record in read_lines(run / "log.jsonl")}
     failed = {(f["client"], f["step"]) for record in read_lines(run / "log.jsonl") for f in record["failures"]}
-    method = Walking(rounds=ROUNDS)
+    method = Walking(rounds=rounds)
     engine = Faulty(
         InProcess(method, tables, InProcessSettings(batched=False), seed=seed),
         deliver=lambda question: (

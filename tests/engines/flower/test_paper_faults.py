@@ -15,6 +15,7 @@ import cotempo as ct
 from cotempo.engines.flower.coordinator import engine
 from cotempo.engines.flower.protocol import Envelope
 from cotempo.errors import QuorumError
+from cotempo.runs.folder import read_lines
 
 HERE = Release("1.0.0", (4, 4))
 Fit = Callable[..., Any]
@@ -80,3 +81,22 @@ def test_a_client_that_comes_back_without_its_memory_is_told_apart(
     ended = fit()
     assert failures(tmp_path / "run") == [("cedar", 3, "MemoryLost"), ("cedar", 4, "MemoryLost")]
     assert ended.digest == replay(tables, 7, tmp_path / "run")
+
+
+def test_a_site_that_leaves_before_the_end_of_a_resumed_run_costs_nothing(
+    made: PaperDeployment, tables: dict[str, ct.Series], fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (made.consortium.gate / "starve-birch-3").touch()
+    with pytest.raises(QuorumError, match="birch"):
+        fit(quorum=1.0)
+    nodes = made.channel.nodes
+
+    def without_cedar() -> dict[str, int]:
+        is_over = len(read_lines(tmp_path / "run" / "log.jsonl")) == ROUNDS
+        return {name: node for name, node in nodes().items() if not (is_over and name == "cedar")}
+
+    monkeypatch.setattr(made.channel, "nodes", without_cedar)
+    with HERE.running():
+        ended = ct.resume(tmp_path / "run", progress=False)
+    assert ended.digest == whole(tables, 7)
+    assert "cedar" in ended.names

@@ -14,6 +14,7 @@ import walking
 from paper_consortium import RUN, PaperConsortium
 
 import cotempo as ct
+from cotempo.alerts import Alerts
 from cotempo.data import Schema, write_clients
 from cotempo.engines.flower.protocol import Part, Parts, Verb, WireSchema
 from cotempo.engines.flower.site.service import SiteService
@@ -248,3 +249,23 @@ def test_a_gpu_is_used_only_where_the_site_allows_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     allowed = make_service(tmp_path, methods=("FedAvg",), devices=("cpu", "cuda"))
     assert "has no GPU" in why(join(allowed, **asked))
+
+
+def test_people_are_told_what_is_refused_and_before_the_budget_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(Alerts, "tell", lambda self, kind, about, text: told.append((kind, text)))
+    service = make_service(tmp_path, privacy={**LENIENT, "minimum_clients": 1, "budget": 2.0}, methods=("FedMoments",))
+    privacy = ct.Privacy(epsilon=0.9, secure_sum=False)
+    phase = ct.FedMoments().private(privacy).phases[0]
+    asked = {"method": "FedMoments", "parameters": {}, "privacy": privacy.model_dump(mode="json")}
+    for digit, spent in (("a", 0), ("b", 1)):
+        assert Part.SCHEMA in join(service, run=digit * 32, **asked)
+        assert len(told) == 0
+        question = Question(digit * 32, 1, 1, phase, "ash", 0, 0, EMPTY, EMPTY)
+        service.handle(Verb.ASK, {Part.QUESTION: question_to_bytes(question), Part.COMMON: EMPTY.to_bytes()})
+        assert [kind for kind, _ in told] == ["budget nearly spent"] * spent
+    assert told == [("budget nearly spent", "of the budget of 2 for series, 1.8 is spent")]
+    join(service, run="c" * 32, **asked)
+    assert told[1] == ("refused", "this site's budget is 2, of which 1.8 is spent; the run asks for 0.9")

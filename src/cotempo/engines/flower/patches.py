@@ -85,8 +85,9 @@ def run_superlink(wrap: Callable[[Any], Any]) -> None:
         serve(wrap(app), **{**options, **ours})
 
     vars(uvicorn)["run"] = run
+    command = commands[0].load()
     LOGGER.setLevel(logging.WARNING)  # else a line for every request, on a disk that may be small
-    commands[0].load()()
+    command()
 
 
 def run_simulation(client_app: ClientApp, server_app: ServerApp, nodes: int, backend: dict[str, Any]) -> None:

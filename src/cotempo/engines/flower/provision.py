@@ -125,15 +125,17 @@ def provision(
         for site, entry in book.sites.items():
             (server / "sites" / f"{site}.pub").write_text(entry.node)
     book.save(server / "book.toml")
+    for name, content in locked.items():
+        (server / name).write_bytes(content)  # for the kits of sites that are added later
     for site in federation.sites:
         pinned = {"peers.toml": (server / "book.toml").read_bytes()} if with_keys else {}
         _write_secret(
-            kits / f"{site}.zip", _kit(federation, site, {**keys[site], **pinned, **locked, "ca.crt": certificate})
+            kits / f"{site}.zip", make_kit(federation, site, {**keys[site], **pinned, **locked, "ca.crt": certificate})
         )
     return [authority, server, *(kits / f"{site}.zip" for site in federation.sites)]
 
 
-def _kit(federation: Federation, site: str, given: Mapping[str, bytes]) -> bytes:
+def make_kit(federation: Federation, site: str, given: Mapping[str, bytes]) -> bytes:
     """Return a site's startup kit, a zip that unpacks into a folder of the site's name."""
     words = {
         "SITE": site,

@@ -21,6 +21,7 @@ from starlette.routing import Route
 from cotempo.errors import CotempoError, EngineError
 from cotempo.pages.serving import PageServer, make_app
 from cotempo.pages.watch.views import WatchedRuns
+from cotempo.runs.metrics import MEDIA_TYPE, exposition
 from cotempo.runs.state import find_runs
 from cotempo.settings import Settings
 from cotempo.storage.files import write_whole
@@ -61,7 +62,11 @@ def make_watch_app(folder: Path, ending: threading.Event, secret: str = "") -> A
         await run_in_threadpool(fragments)  # a run that is not there is refused before the stream begins
         return StreamingResponse(stream(fragments, ending), media_type="text/event-stream")
 
-    pages = {"": index, "run": run, "report": report, "compare": compare, "events": events}
+    async def metrics(_: Request) -> Response:
+        states = await run_in_threadpool(lambda: {name: watched.state(name) for name in watched.names()})
+        return Response(exposition(states), media_type=MEDIA_TYPE)
+
+    pages = {"": index, "run": run, "report": report, "compare": compare, "events": events, "metrics": metrics}
     routes = [Route(f"/{path}", _telling(page)) for path, page in pages.items()]
     texts = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("watch.css", "watch.js")}
     return make_app(routes, secret=secret, css=texts["watch.css"], script=texts["watch.js"])

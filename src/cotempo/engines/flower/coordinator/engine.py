@@ -29,6 +29,7 @@ from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.wire import parse_reply, question_to_bytes
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
+from cotempo.privacy.orders import require_order
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.secure_sum.shield import MASKED, UNMASK
 from cotempo.privacy.settings import Privacy
@@ -52,13 +53,19 @@ class Flower:
             raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
         self.settings = settings
         self.server = Server(settings.server)
-        self.wanted = tuple(sorted(settings.participants) or self.server.site_names)
+        self.wanted = settings.client_names({})
+        if paused := sorted({*self.wanted} & self.server.paused):
+            raise EngineError(
+                f"sites that take part must not be paused, {', '.join(paused)} is; ask it again with: cotempo server "
+                "pause --off, or name those that take part: [engine] participants"
+            )
         asked = method.inner if isinstance(method, PrivateForm) else method
         self.contract = Contract(
             run=run, seed=seed, method=type(asked).__name__, parameters=asked.model_dump(mode="json"),
             participants=self.server.signing_keys(self.wanted), coordinator=self.server.identity.public.hex(),
             privacy=privacy.model_dump(mode="json"), version=CODE_VERSION, purpose=settings.purpose,
         )  # fmt: skip
+        require_order(self.server.folder, settings.order, self.contract)
         self._consents: dict[str, Consent] = {}
         self._schemas: dict[str, Schema] = {}
         self._awaited: set[str] = set()
@@ -80,9 +87,10 @@ class Flower:
             raise
 
     def _nodes(self) -> dict[str, int]:
-        """Return the sites that are online, by the names the server gave their keys."""
+        """Return the sites that are online and not paused, by the names the server gave their keys."""
         with translate_http_errors(self.server.local_address):
-            return self.task.nodes()
+            nodes, paused = self.task.nodes(), self.server.paused
+            return {name: node for name, node in nodes.items() if name not in paused}
 
     def _missing(self) -> str:
         return ", ".join(sorted({*self.wanted} - {*self.names()}))
@@ -199,7 +207,8 @@ class Flower:
         return {}
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """Do nothing: sites keep their memories."""
+        """Have sites, which keep their memories, sign the contract now that all are here: later some may be away."""
+        self.schemas(self.names())
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
         """Send the result to the sites, if they may have it."""

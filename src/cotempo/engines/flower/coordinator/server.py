@@ -6,6 +6,7 @@ anybody who can reach the port could start a run or admit a site.
 """
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,17 +16,20 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
+from cryptography.x509 import load_pem_x509_certificate
 from filelock import FileLock
 
-from cotempo.engines.flower.coordinator.heard import HEARD, LastHeard
+from cotempo.engines.flower.coordinator.heard import HEARD, LastHeard, silent_sites
 from cotempo.engines.flower.coordinator.meetings import Meetings
 from cotempo.engines.flower.coordinator.middleware import OPERATOR, BodyLimit, LongPoll, OperatorAuth
 from cotempo.engines.flower.patches import run_superlink
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
 from cotempo.engines.flower.wire import Wire, translate_http_errors
+from cotempo.engines.settings import paused_sites
 from cotempo.errors import EngineError, ParameterError
 from cotempo.privacy.keys import Enrolment, PeerBook, coordinator_identity
+from cotempo.privacy.orders import read_people
 from cotempo.privacy.secure_sum.identity import Identity
 from cotempo.storage.files import write_whole
 
@@ -44,6 +48,10 @@ class Server(Daemon):
     ``book.toml``       the public keys of all admitted sites, for the sites to pin
     ``sites/*.pub``     the keys by which Flower knows them
     ``revoked``         signing keys that are not admitted again
+    ``paused``          sites that are not asked for now
+    ``people.toml``     who may start runs, if not everybody who can read this folder
+    ``alerts.toml``     whom to tell what goes wrong in runs, if anybody
+    ``queue/``          runs that wait for their turn
     ``state/``          Flower's database and its log, which of its runs each of ours is, and when sites were heard of
     ==================  =======================================================================
     """
@@ -64,6 +72,11 @@ class Server(Daemon):
     def site_names(self) -> list[str]:
         """The sites that may join."""
         return sorted(path.stem for path in (self.folder / "sites").glob("*.pub"))
+
+    @property
+    def paused(self) -> set[str]:
+        """The sites that are not asked for now."""
+        return paused_sites(self.folder)
 
     @property
     def book(self) -> PeerBook:
@@ -184,6 +197,22 @@ class Server(Daemon):
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
         with self.control() as client:
             return {name: node.status for name, node in _list_nodes(client).items()}
+
+    def status(self) -> dict[str, Any]:
+        """Return what an operator asks first: the sites, the certificate, the room on the disk, who may start runs."""
+        states = self.sites()
+        silent = silent_sites(self.folder, (name for name, state in states.items() if state == "online"))
+        words = {name: "not heard of" if name in silent else state for name, state in states.items()}
+        words |= {name: f"paused, {words.get(name, 'not admitted')}" for name in self.paused}
+        certificate = load_pem_x509_certificate((self.folder / "server.crt").read_bytes())
+        return {
+            "process": self.pid,
+            "address": f"{self.federation.listen}:{self.federation.port}",
+            "sites": {name: words.get(name, "not admitted") for name in sorted({*self.federation.sites, *words})},
+            "certificate_until": certificate.not_valid_after_utc.date().isoformat(),
+            "free_bytes": shutil.disk_usage(self.folder).free,
+            "people": sorted(read_people(self.folder)),
+        }
 
     def exclusive(self) -> FileLock:
         """Return the lock by which one operator at a time begins a run."""

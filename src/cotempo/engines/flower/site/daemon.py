@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from cotempo.data import describe, detect_kind
+from cotempo.data import READERS, describe, detect_kind
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.registry import find_method
 from cotempo.privacy.approval import RequestInbox
+from cotempo.privacy.ledger import Ledger
 from cotempo.storage.files import write_whole
 
 BEHIND_SECONDS, AHEAD_SECONDS = 290.0, 6.0  # how far a site's clock may be off; Flower refuses other signatures
@@ -113,16 +114,26 @@ class SiteDaemon(Daemon):
         write_whole(path, str(node_id).encode())
 
     def status(self) -> dict[str, Any]:
-        """Return the process, how many runs there are and wait for a person, the room on the disk, the log's end."""
-        log, runs = self.home / "site.log", self.home / "runs"
+        """Return what people at the site ask first: is it joined, what did it do, what was spent, how much room."""
+        log, runs, inbox, ledger = self.home / "site.log", self.home / "runs", RequestInbox(self.home), self.ledger
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         return {
             "process": self.pid,
+            "paused": inbox.is_paused,
             "runs": len([*runs.iterdir()]) if runs.is_dir() else 0,
-            "waiting": len(RequestInbox(self.home).pending),
+            "waiting": len(inbox.pending),
+            "messages": sum(entry["kind"] == "message" for entry in ledger.entries),
+            "bytes": sum(entry["bytes"] for entry in ledger.entries if entry["kind"] == "message"),
+            "epsilon": {kind: ledger.spent(kind) for kind in READERS if ledger.spent(kind)},
+            "budget": self.settings.privacy.budget,
             "free_bytes": shutil.disk_usage(self.kit).free,
             "log": lines[-3:],
         }
+
+    @property
+    def ledger(self) -> Ledger:
+        """What left this site, over all runs."""
+        return Ledger(self.home / "ledger.jsonl")
 
     def require_healthy(self) -> None:
         """Raise `EngineError` if a check fails."""

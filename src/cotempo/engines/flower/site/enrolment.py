@@ -10,6 +10,8 @@ from cotempo.privacy.keys import Enrolment, PeerBook, SiteKeys, require_fingerpr
 from cotempo.settings import read_toml
 from cotempo.storage.files import write_whole
 
+EMPTY_DATA = 'data = ""\n'  # as the kit brings it
+
 
 def enrol(kit: Path) -> tuple[Path, Enrolment]:
     """Make a site's keys in its kit; return the file to hand over and what is in it."""
@@ -40,6 +42,19 @@ def pin(kit: Path, path: Path, confirm: Callable[[PeerBook], None]) -> PeerBook:
         confirm(book)
     book.save(pinned)
     return book
+
+
+def fill_in_data(kit: Path, table: Path) -> None:
+    """Write into a kit's `site.toml` where the site's table is, if nothing stands there yet."""
+    site_name(kit)
+    if not table.exists():
+        raise ParameterError(f"--data must be the file or folder of your table, {table} is not there")
+    path = kit / "site.toml"
+    text = path.read_text(encoding="utf-8")
+    if text.count(EMPTY_DATA) != 1:
+        raise ParameterError(f"data must not be filled in yet to be set by --data; change it in {path}")
+    filled = text.replace(EMPTY_DATA, f"data = {json.dumps(str(table.resolve()))}\n")
+    write_whole(path, filled.encode())
 
 
 def confirm_with(words: str) -> Callable[[PeerBook], None]:

@@ -5,21 +5,20 @@ import errno
 import importlib
 import json
 import re
-import traceback
 from collections.abc import Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from cotempo.alerts import NEARLY_SPENT, Alerts
 from cotempo.data import READERS, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.engines.flower.site.joined import Accepted, JoinedRun
+from cotempo.engines.flower.site.log import SiteLog
 from cotempo.engines.flower.site.meeting import Meeting
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.engines.flower.site.words import clear_phases
-from cotempo.errors import AwaitingApproval, DataError, MessageError, ParameterError, printable
+from cotempo.errors import AwaitingApproval, DataError, MessageError, ParameterError
 from cotempo.federation.exchange import Expect, Question, Reply
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -44,8 +43,6 @@ from cotempo.storage.files import private, write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
 
-LONGEST_ENTRY = 8000  # letters of one entry of the log
-
 
 class SiteService:
     """One site, for as many runs as it is asked to join.
@@ -60,6 +57,8 @@ class SiteService:
         self.ledger = Ledger(home / "ledger.jsonl")
         self.inbox = RequestInbox(home)
         self.meeting: Meeting | None = None  # to which the last answer leads
+        self.log = SiteLog(home, settings.name, as_json=settings.log == "json")
+        self.alerts = Alerts(settings.alerts, self.log)
         self._runs: dict[str, JoinedRun] = {}
         for module in settings.imports:
             importlib.import_module(module)
@@ -95,7 +94,8 @@ class SiteService:
                     return {}
             raise MessageError(f"the verb must be join, agree, ask or result, got {verb!r}")
         except Refused as error:
-            self.log(f"refused: {error}")
+            self.log(f"refused: {error}", "refused")
+            self.alerts.tell("refused", self.settings.name, str(error))
             return {Part.REFUSED: str(error).encode()}
         except AwaitingApproval as error:
             return {Part.WAITING: str(error).encode()}
@@ -104,17 +104,9 @@ class SiteService:
 
     def fail(self, error: Exception) -> Parts:
         """Log an error and return the answer that names its class, or that the disk is full."""
-        self.log("".join(traceback.format_exception(error)))
+        self.log.fail(error)
         is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         return {Part.FAILED: ("DiskFull" if is_full else type(error).__name__).encode()}
-
-    def log(self, text: str) -> None:
-        """Write to the site's own log; a site whose disk is full goes on without it."""
-        text = text.rstrip() if len(text) <= LONGEST_ENTRY else f"{text[:LONGEST_ENTRY]} ... of {len(text)} letters"
-        with suppress(OSError):
-            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
-                file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {printable(text)}\n")
 
     def join(self, data: bytes, signature: str) -> tuple[WireSchema, Consent]:
         """Check a contract against keys, policy, ledger and people; refuse it, or sign it and describe the table."""
@@ -131,14 +123,16 @@ class SiteService:
         self._require_unspent(joined)
         if self.settings.approval.ask:
             self.inbox.submit(Request.of(contract, joined.site.table))
-            self.log(f"asked to join run {contract.run}: {contract.method}")
+            self.log(f"asked to join run {contract.run}: {contract.method}", "asked")
         self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         if joined.site.schema.kind == joined.site.method.kind:
             joined.site.prepared  # noqa: B018 - so that bad data are known before the first round
         joined.history = None if old is None else old.history
         self._runs[contract.run] = joined
         self._keep(joined)
-        self.log(f"joined run {contract.run}: {contract.method} among {', '.join(sorted(contract.participants))}")
+        self.log(
+            f"joined run {contract.run}: {contract.method} among {', '.join(sorted(contract.participants))}", "joined"
+        )
         rows = None if contract.privacy.get("secure_sum") else joined.site.table.rows
         schema = WireSchema(**dataclasses.asdict(joined.site.schema), rows=rows)
         history = self.ledger.history(contract, joined.table)
@@ -179,6 +173,12 @@ class SiteService:
         contract, budget = joined.contract, self.settings.privacy.budget
         self.ledger.require_budget(contract, joined.site.schema.kind, budget)
         require_no_difference(self.ledger.history(contract, joined.table), contract.participants)
+
+    def _tell_of_budget(self, kind: str) -> None:
+        """Tell people at the site before the budget is spent."""
+        spent, budget = self.ledger.spent(kind), self.settings.privacy.budget
+        if budget is not None and spent >= NEARLY_SPENT * budget:
+            self.alerts.tell("budget nearly spent", kind, f"of the budget of {budget:g} for {kind}, {spent:g} is spent")
 
     def _require_method(self, contract: Contract) -> Method:
         """Refuse a method, a parameter or a device that this site does not approve; return the method."""
@@ -267,6 +267,7 @@ class SiteService:
         if self.ledger.find_run(question.run) is None:
             self._require_unspent(joined)
             self.ledger.begin(contract, site.schema.kind, joined.table, decision.by if decision else "site.toml")
+            self._tell_of_budget(site.schema.kind)
         last = question.then or question
         if last.phase in (MASKED, ECHO):  # the site signs over whom a sum will be
             signed = read_names(last.common["members" if last.phase == MASKED else "survivors"])
@@ -275,7 +276,7 @@ class SiteService:
         if reply.message is not None:
             self._enter_message(joined, question, reply.message)
         if reply.failure is not None:
-            self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
+            self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}", "failed")
         return reply, data
 
     def _enter_message(self, joined: JoinedRun, question: Question, message: Message) -> None:

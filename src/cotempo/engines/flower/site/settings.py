@@ -1,10 +1,11 @@
 """`SiteSettings`: the content of a kit's `site.toml`, by which a site has the last word."""
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field
 
+from cotempo.alerts import SILENT, AlertSettings
 from cotempo.data import READERS
 from cotempo.data.argument_checks import check_choice
 from cotempo.devices import Device
@@ -33,6 +34,8 @@ class SiteSettings(Settings):
     privacy: SitePolicy = SitePolicy()
     random: SiteRandomness = SiteRandomness()
     approval: ApprovalSettings = ApprovalSettings()
+    alerts: AlertSettings = SILENT
+    log: Literal["text", "json"] = "text"
 
     @classmethod
     def from_kit(cls, kit: Path) -> Self:

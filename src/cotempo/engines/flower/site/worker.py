@@ -23,12 +23,13 @@ from cotempo.threads import set_threads
 
 POLL_SECONDS = 0.02, 3.0
 RUN_OVER = 403
+ROOM_SECONDS = 60.0  # between two looks at the room on the disk
 
 
 def answer(service: SiteService, asked: Envelope) -> Envelope:
     """Answer in the version of the question; a coordinator that is too old or too new is told so."""
     if refusal := asked.refusal():
-        service.log(f"refused: {refusal}")
+        service.log(f"refused: {refusal}", "refused")
         return Envelope.write(Verb.ANSWER, {Part.REFUSED: refusal.encode()})
     return Envelope.write(Verb.ANSWER, service.handle(asked.verb, asked.parts), asked.version)
 
@@ -46,7 +47,7 @@ def answer_message(service: SiteService, link: SiteLink, asked: Asked) -> None:
         if meeting and SEAT in heard and (more := service.answer_met(meeting, heard[WORDS].split())) is not None:
             link.follow_up(heard[SEAT], more)
     except ContentLost:
-        service.log("a question was announced and never arrived: its coordinator was killed")
+        service.log("a question was announced and never arrived: its coordinator was killed", "connection")
     except httpx.HTTPStatusError as error:
         if error.response.status_code != RUN_OVER:
             raise
@@ -76,6 +77,7 @@ def main() -> None:
     settings = SiteSettings.from_kit(kit)
     service, link = SiteService(settings, kit / "home"), SiteLink(settings.server, kit)
     Heartbeat(link.beat, HEARTBEAT_SECONDS)
+    Heartbeat(lambda: service.alerts.tell_of_room(settings.name, kit), ROOM_SECONDS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     link.join()
     try:
@@ -85,9 +87,11 @@ def main() -> None:
             except httpx.HTTPError as error:
                 if not is_passing(error):
                     raise  # the site is not known any more; its daemon finds out why
-            service.log(f"the connection to {settings.server} broke; this site comes back as soon as it can")
+            service.log(
+                f"the connection to {settings.server} broke; this site comes back as soon as it can", "connection"
+            )
             link.rejoin()
-            service.log(f"joined {settings.server} again")
+            service.log(f"joined {settings.server} again", "connection")
     finally:
         with suppress(httpx.HTTPError):  # the server is away, or does not know this site
             link.leave()

@@ -1,0 +1,194 @@
+"""A long run with random kills: does it end in the right bits, do memory and open files stay flat, is nothing left?
+
+Five sites over TLS, the consortium of the tests, one run of many rounds. Every 20 seconds a process drawn at random is
+killed by SIGKILL: a site's worker, a site's daemon with its worker (started again at once), the server (started again,
+the run resumed) or the coordinator (the run resumed). Every five seconds the resident memory and the open files of the
+server, of the coordinator and of all sites are noted. A restarted process begins anew, so slopes are fitted within
+processes: the mean over processes that lived for at least a minute, their first 20 seconds left out, weighted by
+the time they lived, with the standard error over processes.
+
+Run: python benchmarks/operations/soak.py --rounds 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import numpy as np
+import psutil
+
+ROOT = Path(__file__).parents[2]
+FLOWER = ROOT / "tests" / "engines" / "flower"
+sys.path += [str(FLOWER), str(ROOT / "benchmarks")]
+os.environ["PYTHONPATH"] = os.pathsep.join([str(FLOWER), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+from consortium import Consortium, outcome  # noqa: E402
+from replaying import replay  # noqa: E402
+from results import write_results  # noqa: E402
+
+import cotempo as ct  # noqa: E402
+from cotempo.runs.folder import read_lines  # noqa: E402
+
+SITES = ("ash", "birch", "cedar", "dogwood", "elm")
+KILL_SECONDS, LOOK_SECONDS, WARM_SECONDS, LEAST_SECONDS = 20.0, 5.0, 20.0, 60.0
+
+
+class Soak:
+    """A consortium, its run, what was killed and what was measured."""
+
+    def __init__(self, folder: Path, rounds: int, seed: int):
+        self.rng = np.random.default_rng(seed)
+        self.tables = {name: ct.Series.from_arrays(self.rng.normal(size=(20, 2)).round(3)) for name in SITES}
+        self.made = Consortium(folder / "made", self.tables, methods=("Walking",))
+        self.run, self.rounds, self.seed = folder / "run", rounds, seed
+        self.coordinator: Popen[str] | None = None
+        self.killed: Counter[str] = Counter()
+        self.looks: dict[tuple[str, int], list[tuple[float, float, int]]] = defaultdict(list)
+        self.seen: dict[int, float] = {}  # all processes of the deployment, and when each was started
+
+    def processes(self) -> dict[str, list[psutil.Process]]:
+        """Return the processes there are, by their part."""
+        found: dict[str, list[psutil.Process]] = {"server": [], "coordinator": [], "daemon": [], "worker": []}
+        with suppress(psutil.NoSuchProcess):
+            if self.made.server.pid:
+                found["server"].append(psutil.Process(self.made.server.pid))
+            if self.coordinator is not None and self.coordinator.poll() is None:
+                found["coordinator"].append(psutil.Process(self.coordinator.pid))
+        for client in self.made.clients.values():
+            with suppress(psutil.NoSuchProcess):
+                if client.pid:
+                    daemon = psutil.Process(client.pid)
+                    found["daemon"].append(daemon)
+                    found["worker"] += daemon.children()
+        return found
+
+    def look(self, stop: threading.Event) -> None:
+        """Note memory and open files until told to stop."""
+        while not stop.wait(LOOK_SECONDS):
+            for part, running in self.processes().items():
+                for process in running:
+                    with suppress(psutil.Error):
+                        self.seen[process.pid] = process.create_time()
+                        row = (time.monotonic(), process.memory_info().rss / 2**20, process.num_fds())
+                        self.looks[part, process.pid].append(row)
+
+    def kill_one(self) -> None:
+        """Kill a part drawn at random, and start again what does not do so by itself."""
+        part = str(self.rng.choice(["worker", "site", "server", "coordinator"]))
+        name = str(self.rng.choice(SITES))
+        client = self.made.clients[name]
+        running = self.processes()
+        self.killed[part] += 1
+        if part in ("worker", "site") and client.pid:
+            daemon = psutil.Process(client.pid)
+            for process in [*daemon.children(), *([daemon] if part == "site" else [])]:
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGKILL)
+            if part == "site":
+                daemon.wait(30)
+                client.start()
+        elif part == "server" and running["server"]:
+            running["server"][0].send_signal(signal.SIGKILL)
+            running["server"][0].wait(30)
+            self.made.server.start()
+        elif part == "coordinator" and self.coordinator is not None:
+            self.coordinator.kill()
+            self.coordinator.wait()
+
+    def go(self) -> dict[str, Any]:
+        """Run to the end, resumed as often as need be; return the outcome."""
+        last = time.monotonic()
+        self.coordinator = self.made.coordinate(
+            "run", self.run, parameters={"rounds": self.rounds}, seed=self.seed, quorum=1.0
+        )
+        resumed = 0
+        while True:
+            while self.coordinator.poll() is None:
+                if time.monotonic() - last > KILL_SECONDS:
+                    self.kill_one()
+                    last = time.monotonic()
+                time.sleep(0.2)
+            with suppress(IndexError):  # a coordinator that was killed said nothing
+                ended = outcome(self.coordinator)
+                if "digest" in ended:
+                    return {**ended, "resumed": resumed}
+                print(ended, flush=True)
+            resumed += 1
+            self.coordinator = self.made.coordinate("resume", self.run)
+
+    def slopes(self) -> list[dict[str, Any]]:
+        """Return the slopes of memory (MB an hour) and of open files (an hour) by part."""
+        rows = []
+        for part in ("server", "coordinator", "daemon", "worker"):
+            fits, weights = [], []
+            for (of, _), looks in self.looks.items():
+                table = np.array([row for row in looks if row[0] - looks[0][0] >= WARM_SECONDS])
+                if of == part and len(table) > 2 and table[-1, 0] - looks[0][0] >= LEAST_SECONDS:
+                    fits.append([np.polyfit(table[:, 0] / 3600, table[:, column], 1)[0] for column in (1, 2)])
+                    weights.append(np.ptp(table[:, 0]))
+            found, weight = np.array(fits).reshape(-1, 2), np.array(weights)
+            mean = np.average(found, axis=0, weights=weight) if len(found) else np.full(2, np.nan)
+            spread = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(2, np.nan)
+            every = np.array([row for (of, _), looks in self.looks.items() if of == part for row in looks])
+            rows.append({
+                "part": part, "processes": len(found), "minutes": float(weight.sum() / 60),
+                "megabytes_largest": float(every[:, 1].max()), "files_largest": int(every[:, 2].max()),
+                "megabytes_per_hour": float(mean[0]), "megabytes_per_hour_se": float(spread[0]),
+                "files_per_hour": float(mean[1]), "files_per_hour_se": float(spread[1]),
+            })  # fmt: skip
+        return rows
+
+    def left_behind(self) -> list[int]:
+        """Return processes of the deployment that are still there after it was stopped."""
+        return [pid for pid, began in self.seen.items() if psutil.pid_exists(pid) and _began(pid) == began]
+
+
+def _began(pid: int) -> float | None:
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        soak, stop, began = Soak(Path(folder), given.rounds, given.seed), threading.Event(), time.monotonic()
+        watching = threading.Thread(target=soak.look, args=(stop,), daemon=True)
+        try:
+            soak.made.start()
+            watching.start()
+            ended = soak.go()
+        finally:
+            stop.set()
+            soak.made.stop()
+        minutes = (time.monotonic() - began) / 60
+        records = read_lines(soak.run / "log.jsonl")
+        missed = sum(len(SITES) - len(record["received"]) for record in records)
+        is_right = ended["digest"] == replay(soak.tables, given.seed, soak.run, given.rounds)
+        left = soak.left_behind()
+    note = (
+        f"{len(records)} rounds, {len(SITES)} sites, {minutes:.0f} minutes; killed {dict(soak.killed)}, resumed "
+        f"{ended['resumed']} times; {missed} of {len(SITES) * len(records)} answers missed, ended in the bits of a run "
+        f"without them: {is_right}; processes left behind: {len(left)}"
+    )
+    print(note)
+    write_results("operations-soak", soak.slopes(), seed=given.seed, note=note)
+
+
+if __name__ == "__main__":
+    main()
