@@ -420,7 +420,9 @@ def test_the_gamma_prior_has_the_asked_moments():
 def test_marks_at_some_clients_only_are_refused_with_a_way_out():
     marked = Events.from_arrays([[1.0, 2.0]], (0.0, 3.0), [["icu", "ward"]])
     plain = Events.from_arrays([[1.0, 2.0]], (0.0, 3.0))
-    with pytest.raises(SchemaError, match="read all tables in one call, so that marks agree, or all without"):
+    with pytest.raises(
+        SchemaError, match="read all tables in one call, so that marks agree; where some have none, all without"
+    ):
         FedPP().fit({"a": marked, "b": plain})
 
 

@@ -419,6 +419,10 @@ def agree(roster: Roster, kind: str, for_other_columns: str = "") -> None:
     if for_other_columns and any(set(schema.columns) != shared for schema in roster.schemas.values()):
         problems.append(Problem(f"{for_other_columns}; this method needs the {len(shared)} that all hold"))
     if kind == "events" and any(set(schema.columns) != shared for schema in roster.schemas.values()):
-        problems.append(Problem("read all tables in one call, so that marks agree, or all without their column mark"))
+        problems.append(
+            Problem(
+                "read all tables in one call, so that marks agree; where some have none, all without the column mark"
+            )
+        )
     if problems:
         raise SchemaError(problems)

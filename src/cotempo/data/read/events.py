@@ -291,7 +291,10 @@ def _vocabulary(used: Mapping[str, Set[str]], marks: Sequence[str] | None, probl
     known = order_marks(set().union(*used.values())) if marks is None else tuple(str(mark) for mark in marks)
     for name, own in used.items():
         if known and not own:
-            problems.add("must be there, as other clients have it, or marks= is given", client=name, column="mark")
+            must = (
+                "must be there, as marks= or other clients name marks; add it, or read all clients without this column"
+            )
+            problems.add(must, client=name, column="mark")
         for mark in sorted(own - set(known)):
             problems.add(f"must be one of marks=, got {quote(mark)}{nearest(mark, known)}", client=name, column="mark")
     return known
