@@ -201,7 +201,7 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
         "marks at one client only",
         read_events,
         folder_of({"a.csv": "time,mark\n0,u\n1,v\n", "b.csv": "time\n0\n1\n"}),
-        [("b", "mark", None, "other clients have it")],
+        [("b", "mark", None, "other clients name marks")],
     ),
     ("all-missing column", read_series, csv("time,x,y\n0,1,\n1,2,NA\n"), [(None, "y", None, "at least one value")]),
     ("truncated Parquet", read_series, truncated_parquet, [(None, None, None, "damaged or cut short")]),

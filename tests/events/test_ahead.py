@@ -60,7 +60,7 @@ def test_a_rhythm_looks_for_the_next_event_until_it_comes(rhythm, after):
     assert ahead.chance() > 0.9999
     assert ahead.quantile(0.5) == quantiles[1]
     start = model.clock.number(after)
-    drawn = model.sample(after, pd.Timestamp(after) + pd.Timedelta(days=10), rng=0, count=400)
+    drawn = model.sample(after, pd.Timestamp(after) + pd.Timedelta(days=10), seed=0, count=400)
     first = np.array([times[0] for _, times, *_ in drawn.sequences()]) - start
     assert model.clock.number(mean) - start == pytest.approx(first.mean(), abs=4 * first.std() / 20)
     known = model.clock.numbers(quantiles) - start

@@ -132,7 +132,9 @@ def test_a_site_weighs_its_rows_unless_told_otherwise(tmp_path, clients, weigh_r
     parts = consortium.invite(method="OneRound", parameters={"compare": False})
     assert Part.SCHEMA in service.handle(Verb.JOIN, parts)
     service.handle(Verb.AGREE, {Part.CONSENTS: consortium.sign(parts[Part.CONTRACT])})
-    common = Message({"variables": '["x0", "x1", "x2", "x3"]', "centre": np.zeros(4), "gaps": False})
+    common = Message(
+        {"variables": '["x0", "x1", "x2", "x3"]', "centre": np.zeros(4), "gaps": False, "levels": "common"}
+    )
     question = question_to_bytes(Question(RUN, 1, 1, "products", "ash", 0, 0, EMPTY, EMPTY))
     said = service.handle(Verb.ASK, {Part.QUESTION: question, Part.COMMON: common.to_bytes()})
     message = reply_from_bytes(said[Part.REPLY]).message

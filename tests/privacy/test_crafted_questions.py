@@ -26,7 +26,7 @@ def make_question(phase: str, common: Message) -> Question:
 def test_a_half_life_of_nothing_gives_the_last_row_and_is_refused():
     table = ct.make_networks(3, 1, 100, seed=0)[0]["client-0"]
     method = ct.OneRound(half_life=1e-3, compare=False)
-    common = Message({"variables": '["x0", "x1", "x2"]', "centre": np.zeros(3), "gaps": False})
+    common = Message({"variables": '["x0", "x1", "x2"]', "centre": np.zeros(3), "gaps": False, "levels": "common"})
     prepared = method.prepare(table)
     message, _ = method.answer(make_question("products", common), prepared, method.begin(prepared, Rng(0)), Rng(0))
     np.testing.assert_allclose(message["sums"][0, :3] / message["counts"][0], table.values[-1], rtol=1e-12)

@@ -32,7 +32,7 @@ class Owner:
     def __init__(self, stretch: float):
         made, _ = make_series(clients=2, length=1200, features=3, seed=0)
         small = {"width": 4, "heads": 1, "encoders": 1, "decoders": 1}
-        self.method = ct.FedTDD(preset="paper", common=COMMON, window=WINDOW, **small)
+        self.method = ct.FedTDD(preset="paper", gate=True, common=COMMON, window=WINDOW, **small)
         table, public = made["client-0"], made["client-1"]
         self.others, rng = SeriesRows.of(public).windows(WINDOW), Rng(0)
         self.data = self.method.prepare(table)
