@@ -11,7 +11,7 @@ export MKL_NUM_THREADS ?= 1
 demo: $(READY)  ## Run the families on generated data and write an HTML report.
 	$(BIN)/cotempo demo
 
-test: lint  ## Everything that must hold; about 17 minutes on two cores.
+test: lint  ## Everything that must hold; about 15 minutes on two cores; 12 are aimed at.
 	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow"
 
 test-all: lint  ## The same, and the slow tests.

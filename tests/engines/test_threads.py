@@ -102,6 +102,7 @@ def test_a_limit_reaches_libraries_loaded_in_its_block_and_ends_with_it() -> Non
     assert set(after) == {WIDE}
 
 
+@pytest.mark.slow
 def test_direct_calls_and_workers_compute_on_as_many_threads_as_asked() -> None:
     ((counts, here),) = lines(COUNT)
     assert counts == here == [[1, 1], [min(2, CORES)] * 2]

@@ -113,6 +113,7 @@ def test_without_an_agreed_window_it_is_refused() -> None:
         form(unit="client")
 
 
+@pytest.mark.slow
 def test_the_private_form_keeps_the_contract() -> None:
     clients, _ = ct.make_events(clients=3, sequences=4, length=10.0, seed=0)
     check_method(form(), dict(clients))

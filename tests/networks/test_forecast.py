@@ -113,6 +113,7 @@ def test_missing_cells_are_expected_given_all_that_was_seen() -> None:
     np.testing.assert_allclose(found.high - found.values, 1.6448536 * np.sqrt(left), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_table_that_lacks_a_variable_is_continued() -> None:
     """The effect tells of its cause, which no column holds."""
     rows = simulate(LATENT, 1050, 0)

@@ -180,6 +180,7 @@ def test_what_the_method_refuses_its_private_form_refuses_too() -> None:
         form().fit({"a": ct.Series.from_arrays(np.random.default_rng(0).normal(size=(4, 2)))})
 
 
+@pytest.mark.slow
 def test_the_private_form_keeps_the_contract(tmp_path: Path) -> None:
     clients, _ = ct.make_networks(variables=2, clients=3, samples=60, seed=0)
     check_method(form(ct.OneRound(restarts=0)), clients)

@@ -60,6 +60,7 @@ def test_samples_are_windows_of_their_own(model):
     assert not np.array_equal(drawn.values, model.sample(5, seed=1).values)
 
 
+@pytest.mark.slow
 def test_training_beats_interpolation_where_features_tell_of_each_other():
     """Cells missing alone: the other features of the row say more than the neighbours in time."""
     made, truth = make_series(clients=1, length=900, features=4, factors=1, noise=0.2, seed=3)

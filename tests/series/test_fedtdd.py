@@ -277,6 +277,7 @@ def test_scales_that_differ_by_a_million(federation):
     assert np.abs(filled.values[:, 2]).max() < 1e8
 
 
+@pytest.mark.slow
 def test_the_teacher_helps_clients_with_few_rows():
     """The public series teaches what a short client cannot learn: how common features go together."""
     long, _ = make_series(clients=4, length=900, features=3, factors=1, noise=0.2, seed=5)

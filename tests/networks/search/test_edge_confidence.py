@@ -61,6 +61,7 @@ def test_draws_must_be_positive():
         edge_confidence(found, np.random.default_rng(0), draws=0)
 
 
+@pytest.mark.slow
 def test_edges_stated_as_sure_are_right():
     """Of edges stated at .85 to .95, 80 to 100 % are right over 50 data sets."""
     stated, right = [], []
