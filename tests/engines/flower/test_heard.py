@@ -29,8 +29,12 @@ def test_a_killed_site_is_shown_as_gone_within_10_seconds_while_a_run_waits_for_
     try:
         consortium.wait_held("birch", 2)
         assert silent_sites(server, consortium.clients) == {}  # a site that computes is heard of
-        state = RunState(run).refresh()
-        assert {light.client: light.word for light in lights(state)}["birch"] in ("computing", "late")
+        state = RunState(run)
+
+        def birch() -> str:  # the site may begin before the coordinator has written that it asked
+            return {light.client: light.word for light in lights(state.refresh())}["birch"]
+
+        assert wait_until(lambda: birch() in ("computing", "late"), PATIENCE)
         daemon = consortium.clients["birch"].pid
         assert daemon is not None
         os.kill(daemon, signal.SIGKILL)  # its node and worker end with it
