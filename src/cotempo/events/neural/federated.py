@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -162,6 +162,7 @@ class FedNeural(FedAvgLearner):
         from cotempo.events.neural.influences import DecoupledODE
         from cotempo.events.neural.models import Perceptron, Wrapped
 
+        own: dict[str, Callable[[], nn.Module]]
         own = {"mlp": Perceptron, "dec-ode": DecoupledODE, "tcvae": VariationalDecoder, "tcddm": DiffusionDecoder}
         return own[self.model]() if self.model in own else Wrapped(self.model)
 

@@ -15,6 +15,7 @@ end the model itself draws (TCDDM).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import torch
@@ -78,13 +79,13 @@ class GenerativeModel(GapModel):
         code: Tensor = self.encoder(known)[0]
         return code
 
+    @abstractmethod
     def mixture(self, code: Tensor) -> Mixture:
         """Return the distribution of the log gap."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bound(self, code: Tensor, gap: Tensor, ends: Tensor, random: torch.Generator) -> Tensor:
         """Return minus the bound on the log-likelihood of gaps, ``(gaps,)``; some have no event at their end."""
-        raise NotImplementedError
 
     def rate(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, ahead: Tensor) -> Tensor:
         """Return per unit of time, ``(sequences, gaps, times)``."""

@@ -4,6 +4,7 @@ Each has one verb, `rate`: the intensity at times `ahead` of the start of each g
 by `rate_and_mass`, and one that is not trained by its likelihood has a `loss` of its own.
 """
 
+from abc import ABC, abstractmethod
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +22,12 @@ WIDTH, LEAST = 32, 1e-9
 Parts = tuple[Tensor, Tensor]
 
 
-class GapModel(nn.Module):
+class GapModel(nn.Module, ABC):
     """An intensity from the start of each gap on; its inputs are those of `model_inputs`."""
 
+    @abstractmethod
     def rate(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, ahead: Tensor) -> Tensor:
         """Return per unit of time, ``(sequences, gaps, times)``."""
-        raise NotImplementedError
 
     def rate_and_mass(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, end: Tensor) -> Parts:
         """Return the rate at the `end` of each gap, and its integral over the gap, by midpoints of six cells."""
