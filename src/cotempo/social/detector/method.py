@@ -157,12 +157,12 @@ class EventDetector(Method):
         (posts, features), sums = prepared, question.common
         if question.phase == "sums":
             return Message({**self._frequencies(features), **_fields(Discovery(self, posts, features).sums)}), None
-        if not posts.rows:
-            return Message({"joining": self.tally(NOT_COMPARED), "events": 0.0}), None
         discovery, total = Discovery(self, posts, features, self.ngram_weights(sums)), _read(sums)
+        if not discovery.posts.rows:
+            return Message({"joining": self.tally(NOT_COMPARED), "events": 0.0}), None
         found = discovery.describe(total)
         if self.compare:
-            out = hold_out(posts, Rng(sums["seed"])("kept out"))
+            out = hold_out(discovery.posts, Rng(sums["seed"])("kept out"))
             found = replace(found, compared=discovery.compare(total, out))
         return Message({"joining": self.tally(found.compared), "events": float(len(found.store.events))}), found
 
