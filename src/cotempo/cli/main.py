@@ -1,5 +1,5 @@
 """`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, survey,
-make-data; predict, next, count, impute, sample, release, detect, update, export; provision, server, client, ledger;
+make-data; predict, next, count, impute, sample, release, detect, update, rename, merge, split, export; provision, server, client, ledger;
 bench.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import approve, audit, bench, deploy, doctor, ledger, models, start, steer, tables, watch
+from cotempo.cli import approve, audit, bench, curate, deploy, doctor, ledger, models, start, steer, tables, watch
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (
@@ -185,6 +185,8 @@ command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)
 command(app, "count")(models.count_events)
 for verb in (models.predict, models.impute, models.sample, models.release, models.detect, models.update, models.export):
+    command(app)(verb)
+for verb in (curate.rename, curate.merge, curate.split):
     command(app)(verb)
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(steer.server, name="server")

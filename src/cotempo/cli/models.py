@@ -32,7 +32,7 @@ class FigureFormat(Enum):
 POINTS = 200  # of an intensity, over each window
 COMMANDS = {  # by the verb a model needs
     "intensity": "predict", "forecast": "predict", "impute": "impute", "sample": "sample", "detect": "detect",
-    "partial_fit": "update",
+    "partial_fit": "update", "rename": "rename",
 }  # fmt: skip
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of a saved result.")]
 Given = Annotated[Path, typer.Argument(metavar="INPUT", help="A table like those of the run, as a file or folder.")]
@@ -244,8 +244,7 @@ def update(run: RunPath, given: Given, client: Client = None) -> Output:
         again = f", {known} of them taken in before and left out now" if known else ""
         lines.append(f"{name}: {count(table.rows, 'post')}{again}; new events: {', '.join(new) or 'none'}")
         record[name] = {"posts": table.rows, "known": known, "new": new}
-    fitted.save(run)
-    return Output([*lines, f"Saved in {run}; see cotempo export and cotempo detect."], record)
+    return Output([*lines, *save_result(fitted, run), "See cotempo export and cotempo detect."], record)
 
 
 def export(
@@ -320,6 +319,16 @@ def load_result(run: Path) -> Any:
     if not isinstance(fitted, Fitted):
         raise RunError(f"{run} must be a run or a saved federation, got a {type(fitted).__name__}")
     return fitted
+
+
+def save_result(fitted: Any, run: Path) -> list[str]:
+    """Save a result that was changed, write its report again if there is one, and return what was done in words."""
+    fitted.save(run)
+    page = run / "report.html"
+    if not page.is_file():
+        return [f"Saved in {run}."]
+    fitted.report(page, run=run if (run / "experiment.toml").is_file() else None)
+    return [f"Saved in {run}, with a new report."]
 
 
 def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotempo.data.tables import pluralize
 from cotempo.drawing.style import DASHES, PALETTE, RULE, SERIES, make_panels, move_apart, show_dates, styled
 from cotempo.social.detector.detection import OUTLIER
 from cotempo.social.detector.store import FOUND
@@ -101,6 +102,8 @@ def draw_detector(detector: Detector) -> Figure:
     for place, label in enumerate(labels):
         right.text(0, place - 0.15, label, transform=right.get_yaxis_transform(), va="bottom", fontsize=8)
     show_dates(right, detector.clock)
+    if misdated := detector.store.misdated:
+        right.set_xlabel(f"not shown: {pluralize(misdated, 'date')} more than a year from all others")
     return figure
 
 

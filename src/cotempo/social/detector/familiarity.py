@@ -7,8 +7,8 @@ rank among the best scores of kept posts, each left out, is a conformal p-value:
 p is at most `level` with about that probability.
 
 How many posts of an event that nobody knows would be outliers is measured by leaving each event out in turn: its posts
-B have the scores ``-A_BB^-1 [A Y]_B`` by the others. The level is the least of 3 to 5 % that makes nine tenths of them
-outliers, and 5 % where none does: events that have many words in common.
+B have the scores ``-A_BB^-1 [A Y]_B`` by the others. The level is 3 % if that makes nine tenths of them outliers, else
+4 %: events that have many words in common.
 
 References
 ----------
@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from cotempo.social.detector.features import Features, Weights
 from cotempo.social.encoders.characters import dense
-from cotempo.typing import Floats, Indices
+from cotempo.typing import Bools, Floats, Indices
 
 LEVEL = 0.03
-LEVELS = (LEVEL, 0.04, 0.05)
+LEVELS = (LEVEL, 0.04)
 ENOUGH = 0.9  # of the posts of events left out
 PENALTY = 1.0
 GAP_WEIGHT = 0.1
@@ -41,8 +41,8 @@ MOST_COMPARED = 1000
 class Familiarity:
     """Scores of posts by known events.
 
-    `kept` are weighted posts, `codes` the places of their events in `names`, `times` theirs, and `rows` their places
-    among the posts learned from.
+    `kept` are weighted posts, `codes` the places of their events in `names`, `times` theirs, `rows` their places
+    among the posts learned from, and `given` those that others are judged beside.
     """
 
     kind: str
@@ -53,18 +53,28 @@ class Familiarity:
     codes: Indices
     times: Floats
     rows: Indices
+    given: Bools
 
     @classmethod
-    def of(cls, encoder: tuple[str, int], texts: Sequence[str], events: NDArray[np.str_], times: Floats) -> Familiarity:
+    def of(
+        cls,
+        encoder: tuple[str, int],
+        texts: Sequence[str],
+        events: NDArray[np.str_],
+        times: Floats,
+        given: Bools | None = None,
+    ) -> Familiarity:
         """Learn from kept posts of at least one event; of many posts, from 1,000 evenly spread.
 
-        `encoder` is its kind and the length of its input; times are NaN where they are unknown or not used.
+        `encoder` is its kind and the length of its input; times are NaN where they are unknown or not used. New posts
+        are judged beside those whose event was `given`: posts that were detected to be of an event all fit it.
         """
         names, codes = np.unique(events, return_inverse=True)
         few = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), MOST_COMPARED)).astype(np.intp))
         counts = Features.read(encoder[0], [texts[row] for row in few], encoder[1])
         kept = counts.weigh(counts.weights)
-        return cls(*encoder, tuple(names.tolist()), counts.weights, kept, codes[few], times[few], few)
+        known = np.ones(len(few), dtype=bool) if given is None or given[few].sum() < 1 / LEVEL else given[few]
+        return cls(*encoder, tuple(names.tolist()), counts.weights, kept, codes[few], times[few], few, known)
 
     @cached_property
     def _solved(self) -> tuple[Floats, Floats]:
@@ -100,7 +110,7 @@ class Familiarity:
 
     def p_values(self, scores: Floats) -> Floats:
         """Return the conformal p-value of posts with these scores, ``(posts,)``: small if they fit no event."""
-        known = np.sort(self.left_out.max(axis=1))
+        known = np.sort(self.left_out[self.given].max(axis=1))
         return np.asarray((1 + np.searchsorted(known, scores.max(axis=1), side="right")) / (len(known) + 1))
 
     @cached_property

@@ -85,7 +85,7 @@ class Detector(Saved):
         records, sample = self.active or self.store.events, self.store.sample
         kept = [place for place, event in enumerate(sample.event) if event in {record.name for record in records}]
         events, texts = [sample.event[place] for place in kept], [sample.text[place] for place in kept]
-        times = sample.time[kept].tolist()
+        times, given = sample.time[kept].tolist(), [sample.given[place] for place in kept]
         for record in records:
             if record.name not in events:  # its posts were displaced by later ones of others
                 texts += record.posts
@@ -93,9 +93,10 @@ class Detector(Saved):
                 times += [record.middle] * len(record.posts)
         if posts is not None:
             texts, events, times = [*texts, *posts.text], [*events, *names], [*times, *posts.time]
+        given += [True] * (len(texts) - len(given))
         when = np.array(times) if self.heeds_time else np.full(len(times), np.nan)
         encoder = (self.space.encoder.kind, len(self.space.encoder.weights))
-        return Familiarity.of(encoder, texts, np.array(events), when)
+        return Familiarity.of(encoder, texts, np.array(events), when, np.array(given))
 
     def detect(self, posts: Any, events: int | None = None, *, outliers: bool = True) -> Detection:
         """Return the event and the confidence of every post.
@@ -108,7 +109,7 @@ class Detector(Saved):
             Group the posts into so many new events, whatever is known; these have no confidence (NaN).
         outliers
             Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
-            those learned from, three to five of 100 are; a post without any word always is. Otherwise every post
+            those learned from, about one in 25 is; a post without any word always is. Otherwise every post
             goes to the most probable event.
         """
         posts = self.read(posts)

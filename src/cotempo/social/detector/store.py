@@ -106,17 +106,21 @@ class EventRecord:
 
 @dataclass(frozen=True)
 class Sample:
-    """Posts kept to group later ones with, and to draw: their vectors, times, events and texts."""
+    """Posts kept to group later ones with, and to draw: their vectors, times, events and texts.
+
+    `given` says whose event is a label or a group found; of the others it was detected.
+    """
 
     points: Floats
     time: Floats
     event: tuple[str, ...]
     text: tuple[str, ...]
+    given: tuple[bool, ...]
 
     @classmethod
     def empty(cls, points: Floats) -> Sample:
         """Return no posts in the space of these vectors."""
-        return cls(points[:0], np.zeros(0), (), ())
+        return cls(points[:0], np.zeros(0), (), (), ())
 
     def extended(self, points: Floats, posts: Posts, names: NDArray[np.str_]) -> Sample:
         """Return the newest posts, at most 2,000 of them, evenly spread."""
@@ -126,6 +130,7 @@ class Sample:
             np.concatenate([self.time, posts.time[keep]])[-MOST_KEPT:],
             (*self.event, *(str(names[row]) for row in keep))[-MOST_KEPT:],
             (*self.text, *(posts.text[row][:LONGEST] for row in keep))[-MOST_KEPT:],
+            (*self.given, *(bool(posts.event[row]) or str(names[row]).startswith(FOUND) for row in keep))[-MOST_KEPT:],
         )
 
     def of(self, event: str) -> Sample:
@@ -136,7 +141,7 @@ class Sample:
         """Return some of the posts."""
         places = np.flatnonzero(rows)
         event, text = (tuple(values[place] for place in places) for values in (self.event, self.text))
-        return Sample(self.points[rows], self.time[rows], event, text)
+        return Sample(self.points[rows], self.time[rows], event, text, tuple(self.given[place] for place in places))
 
 
 @dataclass(frozen=True)

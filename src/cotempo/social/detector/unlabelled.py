@@ -2,8 +2,8 @@
 
 All posts, labelled or not, are joined into Ward's tree by their texts. Labels are given to posts of an event here and
 there, so that a branch in which hardly any post has one is not about a labelled event: it is searched for new ones, if
-so few labels have a probability of at most 1 % at the rate of the other posts. The tree of those posts is cut into as
-many events as words held out tell best apart, beside the labelled ones; where they tell most with none, there is none.
+so few labels have a probability of at most one in a thousand at the rate of the other posts. The tree of those posts is
+cut into as many events as words held out tell best apart, beside the labelled ones.
 At last, a classifier of the labelled posts and of those found gives all others to the event that they fit best.
 """
 
@@ -21,7 +21,7 @@ from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.typing import Bools, Floats, Indices
 
 FEW_LABELS = 0.1  # of those expected
-CHANCE = 0.01
+CHANCE = 0.001
 MOST_JOINED = 2000
 MOST_FOUND = 12
 PASSES = 2
@@ -98,12 +98,10 @@ def _cut(
     judged = spread(len(texts))
     halves = HeldOutWords.of(encoder, [texts[row] for row in judged], smallest)
     tree = linkage(points, "ward")
-    found = best = np.full(len(texts), -1, dtype=np.intp)
-    quality = -1.0
-    for number in range(min(len(rows) // smallest, MOST_FOUND) + 1):
-        if number:
-            found = found.copy()
-            found[rows] = fcluster(tree, number, "maxclust") - 1
+    best, quality = np.full(len(texts), -1, dtype=np.intp), -1.0
+    for number in range(1, min(len(rows) // smallest, MOST_FOUND) + 1):
+        found = np.full(len(texts), -1, dtype=np.intp)
+        found[rows] = fcluster(tree, number, "maxclust") - 1
         mixed = np.where(found >= 0, found.astype(str), np.char.add("=", names.astype(str)))
         told = halves.quality(np.unique(mixed[judged], return_inverse=True)[1])
         if told > quality:
