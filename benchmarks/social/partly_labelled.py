@@ -4,8 +4,8 @@
 
 Six events of a client (or as many as have 80 posts), up to 140 posts each, 30 % of them held out. One event at a time
 is apart. Settings: its posts are absent from learning ("unseen"), or there without labels ("unlabelled"), or nothing is
-apart ("all labelled", to see what is found where nothing is to be). Labels of the others: all, or 30 %. Dates: their own,
-which follow each other, or drawn anew in one fortnight. The baseline is similarity to the nearest learned post,
+apart ("all labelled", to see what is found where nothing is to be). Labels of the others: all, or 30 %. Dates: their
+own, which follow each other, or drawn anew in one fortnight. The baseline is similarity to the nearest learned post,
 calibrated alike. Generated posts (`make_posts`) are a client of their own. The rules were chosen on en_pacific and mix.
 """
 
@@ -86,7 +86,9 @@ def measure(client: str, event: str, seed: int) -> Mapping[str, Any]:
             row["gathered"] = groups.count(largest) / max(int(new.sum()), 1)
             row["pure"] = float(np.mean(new[named == largest])) if groups else 0.0
         if setting == "unseen" and share == 1.0:
-            row["nearest post"] = nearest_post(table.select(learn), bare.select(test & ~apart), bare.select(test & apart))[0]
+            row["nearest post"] = nearest_post(
+                table.select(learn), bare.select(test & ~apart), bare.select(test & apart)
+            )[0]
         rows.append(row)
     return {"rows": rows}
 
@@ -112,8 +114,12 @@ def main() -> None:
     with ProcessPoolExecutor(given.jobs) as pool:
         list(pool.map(work, parts))
     done = [part for part in read_parts(PARTS) if (part["client"], part["event"], part["seed"]) in parts]
-    each = [{"client": part["client"], "event": part["event"], "seed": part["seed"], **row} for part in done for row in part["rows"]]
-    table = [line for line in summarize(each)]
+    each = [
+        {"client": part["client"], "event": part["event"], "seed": part["seed"], **row}
+        for part in done
+        for row in part["rows"]
+    ]
+    table = summarize(each)
     for line in table:
         print({key: round(value, 3) if isinstance(value, float) else value for key, value in line.items()})
     if given.write:

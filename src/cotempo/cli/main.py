@@ -1,6 +1,6 @@
 """`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, survey,
-make-data; predict, next, count, impute, sample, release, detect, update, rename, merge, split, export; provision, server, client, ledger;
-bench.
+make-data; predict, next, count, impute, sample, release, detect, update, rename, merge, split, export; provision,
+server, client, ledger; bench.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
@@ -186,8 +186,9 @@ command(app, "next")(models.next_event)
 command(app, "count")(models.count_events)
 for verb in (models.predict, models.impute, models.sample, models.release, models.detect, models.update, models.export):
     command(app)(verb)
-for verb in (curate.rename, curate.merge, curate.split):
-    command(app)(verb)
+command(app)(curate.rename)
+command(app)(curate.merge)
+command(app)(curate.split)
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(steer.server, name="server")
 app.add_typer(approve.client, name="client")

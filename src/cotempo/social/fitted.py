@@ -130,7 +130,9 @@ class FittedDetectors(Fitted):
         nameless = sum(self[name].store.nameless for name in self.outcome.memories)
         if nameless:
             every = nameless + int(found["size"].sum())
-            told += f" {nameless:,} of {pluralize(every, 'post')} {'belongs' if nameless == 1 else 'belong'} to no event."
+            told += (
+                f" {nameless:,} of {pluralize(every, 'post')} {'belongs' if nameless == 1 else 'belong'} to no event."
+            )
         scores = [item.together for item in self.benefit.values()]
         if not scores:
             return told

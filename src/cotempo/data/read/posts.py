@@ -43,8 +43,8 @@ def read_posts(
     dict of Posts
         Posts are in the order of the source, so that results can be put beside its rows. ``hashtags`` and ``mentions``
         may be space-separated text or lists; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
-        unlabelled, one without text stays with an empty one; labels lose white space around them and the ``.0`` of whole numbers. Columns with other names are
-        kept in ``extra``.
+        unlabelled, one without text stays with an empty one; labels lose white space around them and the ``.0`` of
+        whole numbers. Columns with other names are kept in ``extra``.
 
     Examples
     --------
@@ -75,11 +75,13 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
         sheet.reading.remark(f"{pluralize(empty, 'post')} without any text, which belong to no event", sheet.client)
     present = tuple(name for name in OPTIONAL if name in sheet.columns)
     times = to_times(sheet, "time", needed=False) if "time" in present else Times(np.full(sheet.rows, np.nan))
-    known = times.values[np.isfinite(times.values)]
-    if not times.unit and len(known) and np.median(known) > EPOCH:
-        since = "milliseconds" if np.median(known) > 1000 * EPOCH else "seconds"
+    plain = times.values[np.isfinite(times.values)]
+    if not times.unit and len(plain) and np.median(plain) > EPOCH:
+        since = "milliseconds" if np.median(plain) > 1000 * EPOCH else "seconds"
         note = f"times look like {since} since 1970 and are taken for plain numbers; to have dates, convert them first"
-        sheet.reading.remark(f"{note}, such as by pandas.to_datetime(time, unit={'ms' if since[0] == 'm' else 's'!r})", sheet.client)
+        sheet.reading.remark(
+            f"{note}, such as by pandas.to_datetime(time, unit={'ms' if since[0] == 'm' else 's'!r})", sheet.client
+        )
     columns: dict[str, Any] = {name: _tags(sheet, name) for name in SIGNS if name in present}
     if "author" in present:
         columns["author"] = tuple(name or None for name in sheet.text("author").to_pylist())

@@ -86,7 +86,7 @@ class Familiarity:
     @cached_property
     def _inverse(self) -> Floats:
         """``(K + a I)^-1``, ``(kept, kept)``."""
-        return np.linalg.inv(products(self.kept, self.kept) + PENALTY * np.eye(len(self.codes)))
+        return np.asarray(np.linalg.inv(products(self.kept, self.kept) + PENALTY * np.eye(len(self.codes))))
 
     @cached_property
     def _spans(self) -> Floats:

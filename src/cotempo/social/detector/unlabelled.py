@@ -38,7 +38,7 @@ def find_unlabelled(
     """
     first, place = distinct_texts(texts)
     names = np.full(len(first), "", dtype=object)
-    for post in np.flatnonzero(np.array(labels) != ""):  # a copy of a labelled post is about its event
+    for post in np.flatnonzero(np.array(labels) != "").tolist():  # a copy of a labelled post is about its event
         names[place[post]] = labels[post]
     labelled, texts, times = names != "", [texts[post] for post in first], times[first]
     few = np.unique(np.linspace(0, len(first) - 1, min(len(first), MOST_JOINED)).astype(np.intp))
@@ -55,7 +55,9 @@ def find_unlabelled(
         known = np.where(labelled, names, groups)
         best = _nearest(encoder, texts, times, known, labelled | (groups >= 0))
         # Names of labelled events are texts, those of groups are numbers.
-        groups = np.array([-1 if own or isinstance(name, str) else name for own, name in zip(labelled, best, strict=True)])
+        groups = np.array(
+            [-1 if own or isinstance(name, str) else name for own, name in zip(labelled, best, strict=True)]
+        )
         sizes = np.bincount(groups + 1, minlength=1)[1:]
         groups = np.where((groups >= 0) & (sizes[groups] >= smallest) if len(sizes) else False, groups, -1)
     kept = np.unique(groups[groups >= 0])
@@ -122,9 +124,8 @@ def _nearest(
     rows = np.flatnonzero(known)
     order = {name: code for code, name in enumerate(dict.fromkeys(names[rows].tolist()))}
     codes = np.array([f"{order[name]:06d}" for name in names[rows]])
-    learned = Familiarity.of(
-        (encoder.kind, len(encoder.weights)), [texts[row] for row in rows], codes, times[rows]
-    )
+    kept = [texts[row] for row in rows.tolist()]
+    learned = Familiarity.of((encoder.kind, len(encoder.weights)), kept, codes, times[rows])
     scores = learned.scores(texts, times)
     scores[rows[learned.rows]] = learned.left_out
     best = np.array([*order, OUTLIER], dtype=object)
