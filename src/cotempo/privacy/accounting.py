@@ -57,9 +57,7 @@ def gaussian_multiplier(epsilon: float, delta: float, releases: int = 1) -> floa
     return float(one) * math.sqrt(releases)
 
 
-def sampled_epsilon(
-    multiplier: float, delta: float, *, rate: float, steps: int, beside: float = math.inf
-) -> float:
+def sampled_epsilon(multiplier: float, delta: float, *, rate: float, steps: int, beside: float = math.inf) -> float:
     """Return the epsilon of `steps` Gaussian releases, each on rows drawn with probability `rate`.
 
     `beside` is the noise multiplier of what else was released of all rows. Neighbours differ by one row added or
@@ -74,14 +72,14 @@ def sampled_epsilon(
     return max(_composed_epsilon(parts, delta, removed) for removed in (True, False))
 
 
-def sampled_multiplier(
-    epsilon: float, delta: float, *, rate: float, steps: int, beside: float = math.inf
-) -> float:
+def sampled_multiplier(epsilon: float, delta: float, *, rate: float, steps: int, beside: float = math.inf) -> float:
     """Return the noise multiplier of DP-SGD that spends (epsilon, delta) in `steps` steps, with what is `beside`."""
     _check(epsilon=epsilon, delta=delta)
 
     if gaussian_epsilon(beside, delta) >= epsilon:
-        raise ParameterError(f"what is released beside must leave some of epsilon {epsilon}, its multiplier is {beside}")
+        raise ParameterError(
+            f"what is released beside must leave some of epsilon {epsilon}, its multiplier is {beside}"
+        )
 
     def excess(place: float) -> float:
         return sampled_epsilon(math.exp(place), delta, rate=rate, steps=steps, beside=beside) - epsilon

@@ -90,7 +90,7 @@ class SeriesDiffusion(SeriesSettings):
         with Progress(type(self).__name__, progress) as say:
             if privacy is None or privacy.epsilon is None:
                 return self._fit(series, seed, say)
-            from cotempo.series.private_diffusion import fit_privately
+            from cotempo.series.private.diffusion import fit_privately
 
             table = as_series(series)
             rows = SeriesRows.of(table)

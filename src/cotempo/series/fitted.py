@@ -326,7 +326,11 @@ class SeriesModel(FittedSeries):
         return f"{super().__repr__()[:-1]}{self._promise()})"
 
     def _repr_html_(self) -> str:
-        return f"{super()._repr_html_()}<p>{self._promise().removeprefix('; ')}</p>" if self.privacy else super()._repr_html_()
+        return (
+            f"{super()._repr_html_()}<p>{self._promise().removeprefix('; ')}</p>"
+            if self.privacy
+            else super()._repr_html_()
+        )
 
     def _promise(self) -> str:
         if not self.privacy:
@@ -433,6 +437,10 @@ class FittedFedTDD(FittedOwners):
         clock = self.outcome.schemas[client].clock
         timing = Timing(clock, usual_step([memory.excerpt[:, 0]]) if clock.dates and memory.excerpt.size else 0.0)
         return SeriesModel(features, order, method.window, memory.calibration, timing, *model)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Draw the same; nothing in a private run, because networks that draw windows learned without noise."""
+        return {} if self.privacy.get("epsilon") else super().figures(truth)
 
     def advice(self) -> list[str]:
         """Return what all results say, and whose intervals are not calibrated."""

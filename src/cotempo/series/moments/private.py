@@ -195,9 +195,10 @@ class PrivateMoments(PrivateForm):
         )  # fmt: skip
 
     def generator(self, state: PrivateMomentsState, window: int, timing: Timing) -> MomentsModel:
-        """Return a process of windows with the noised distributions of values, whose levels are related as steps are."""
+        """Return a process of windows with the noised distributions of values; levels are related as steps are."""
         learned, count = self.learned(state), len(state.features)
-        deviation = state.quantiles.std(axis=1) / state.step
+        # Where noise drowned the histogram, all quantiles may be one.
+        deviation = np.maximum(state.quantiles.std(axis=1), (state.high - state.low) / BINS / 4) / state.step
         marginals = Marginals(state.quantiles, state.products[0, :, 0] * np.outer(deviation, deviation))
         process, own = Gaussian.of(learned.moments, PRIORS[learned.prior]), Calibration.none(count)
         return MomentsModel(state.features, np.arange(count), window, own, timing, learned.units, process, marginals)

@@ -17,7 +17,7 @@ import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,7 +165,7 @@ def learn_moments(table: Series, privacy: Privacy, window: int, rng: Rng) -> Mom
 def cut_apart(
     rows: SeriesRows, length: int, model: MomentsModel, stream: np.random.Generator
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """Return windows that share no row, their gaps drawn from their own rows alone, and for each place whether it has one.
+    """Return windows that share no row, gaps drawn from their own rows alone, and which places have one, 1 or 0.
 
     A window with a row without values is left out. Of a piece that is shorter there is one window, NaN beyond it; the
     rows that a longer one has over are not used.
