@@ -235,7 +235,7 @@ def tdd(**changes: Any) -> tuple[ct.FedTDD, dict[str, Any], Any]:
     return method.model_copy(update={"alpha": 0.0, **changes}), clients, public
 
 
-def test_of_fedtdd_nothing_leaves_but_noised_moments() -> None:
+def test_of_fedtdd_nothing_leaves_but_noised_moments(tmp_path: Any) -> None:
     method, clients, public = tdd()
     listener = Listener()
     fitted = method.fit(clients, public=public, privacy=PRIVACY, shields=[listener], progress=False)
@@ -245,6 +245,7 @@ def test_of_fedtdd_nothing_leaves_but_noised_moments() -> None:
     assert silent == {"correct", "impute", "train", "score"}
     assert (fitted.privacy["epsilon"], fitted.privacy["unit"], fitted.benefit, fitted.figures()) == (2, "row", {}, {})
     assert "stay with them" in fitted.privacy["mechanism"]
+    assert "epsilon 2 and delta 1e-06" in fitted.report(tmp_path / "page.html").read_text()
     assert np.isfinite(fitted["client-0"].impute(clients["client-0"]).values).all()
 
 

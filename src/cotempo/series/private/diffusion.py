@@ -179,7 +179,9 @@ def cut_apart(
     found, inside = values[whole], inside[whole]
     pieces = SeriesRows(model.units.apply(found).reshape(-1, found.shape[2]), (length,) * len(found))
     drawn = model.units.undo(model.process.draw(pieces, 1, stream)[0]).reshape(found.shape)
-    return np.where(inside[..., None], np.where(np.isnan(found), drawn, found), np.nan), whole.astype(np.intp)
+    return np.where(inside[..., None], np.where(np.isnan(found), drawn, found), np.nan), np.asarray(
+        whole, dtype=np.intp
+    )
 
 
 def _secret(privacy: Privacy, rng: Rng) -> Rng:
