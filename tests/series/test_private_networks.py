@@ -87,9 +87,9 @@ def test_the_noise_of_a_step_is_as_large_as_it_says(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(private_training, "adam", lambda flats, counts, gradient, schedule: seen.append(gradient))
     task, dataset = SMALL.denoising(), TrainingWindows.plain(np.zeros((1, 4, 2)))
     network = NetworkState.fresh(task.specs(2), np.random.default_rng(1), "float64")
-    noise = GradientNoise(2.5, 0.2, 0.1, np.random.default_rng(0).random)
+    noise = GradientNoise(2.5, 0.2, 0.1, np.random.default_rng(0).random, torch.Generator())
     units = UnitWindows(np.zeros(50, dtype=np.intp))
-    train_privately(task, network, dataset, units, 8, SMALL.schedule(8), noise, torch.Generator())
+    train_privately(task, network, dataset, units, 8, SMALL.schedule(8), noise)
     assert float(torch.cat(seen).std()) == pytest.approx(2.5 * 0.1 / (0.2 * 50), rel=0.03)
 
 
@@ -235,6 +235,7 @@ def tdd(**changes: Any) -> tuple[ct.FedTDD, dict[str, Any], Any]:
     return method.model_copy(update={"alpha": 0.0, **changes}), clients, public
 
 
+@pytest.mark.slow
 def test_of_fedtdd_nothing_leaves_but_noised_moments(tmp_path: Any) -> None:
     method, clients, public = tdd()
     listener = Listener()

@@ -43,19 +43,23 @@ class UnitWindows:
 
 @dataclass(frozen=True)
 class GradientNoise:
-    """How gradients are made private: units are drawn with the chance `rate`, gradients clipped to the norm `clip`."""
+    """How gradients are made private: units are drawn with the chance `rate`, gradients clipped to the norm `clip`.
+
+    `uniforms` choose units and noise; `generator` draws what losses need, and nobody else may know its seed.
+    """
 
     multiplier: float
     rate: float
     clip: float
     uniforms: Uniforms
+    generator: torch.Generator
 
 
 def train_privately(
     task: Task, learned: NetworkState, dataset: TrainingWindows, units: UnitWindows, steps: int, schedule: Schedule,
-    noise: GradientNoise, generator: torch.Generator, tick: Tick | None = None,
+    noise: GradientNoise, tick: Tick | None = None,
 ) -> NetworkState:  # fmt: skip
-    """Take `steps` steps; `generator` draws what losses need, and nobody else may know its seed."""
+    """Take `steps` steps."""
     place = find_device(schedule.device)
     flats = [
         torch.tensor(part[None], device=place)
@@ -69,7 +73,7 @@ def train_privately(
         total = np.zeros(flats[0].shape[1])
         for first in range(0, len(windows), STACK):
             part = torch.tensor(windows[first : first + STACK], device=place)
-            total += clipped_sum(gradients(task, flats[0], fixed, dataset, part, generator), noise.clip)
+            total += clipped_sum(gradients(task, flats[0], fixed, dataset, part, noise.generator), noise.clip)
         total = add_noise(total, noise.multiplier, noise.clip, 1, noise.uniforms) / expected
         adam(flats, counts, torch.tensor(total[None]).to(flats[0]), schedule)
         if tick is not None:

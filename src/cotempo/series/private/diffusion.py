@@ -86,10 +86,11 @@ def fit_privately(settings: SeriesDiffusion, table: Series, privacy: Privacy, rn
     rate, steps = batch / units, min(settings.steps, math.ceil(PASSES * units / batch))
     multiplier = sampled_multiplier(privacy.epsilon, privacy.delta, rate=rate, steps=steps, beside=start.beside)
     uniforms = rng("privacy").random if privacy.seeded else system_uniforms
-    noise = GradientNoise(multiplier, rate, privacy.clip or CLIP, uniforms)
+    drawn = _secret(privacy, rng).torch("noise", settings.device)
+    noise = GradientNoise(multiplier, rate, privacy.clip or CLIP, uniforms, drawn)
     network = train_privately(
         settings.denoising(), start.network, TrainingWindows.plain(start.windows), UnitWindows(start.counts), steps,
-        settings.schedule(steps, SLOWER * settings.rate), noise, _secret(privacy, rng).torch("noise", settings.device),
+        settings.schedule(steps, SLOWER * settings.rate), noise,
         lambda done: say(done, steps, "training with noise"),
     )  # fmt: skip
     promise = {
