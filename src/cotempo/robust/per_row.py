@@ -79,7 +79,8 @@ class PerRow:
 
 def decides(spec: Spec) -> bool:
     """Return whether a field decides something that a liar could want; flags from 0 to 1 can do little."""
-    return spec.dtype not in ("str", "bool") and not spec.reported and not (spec.low >= 0 and spec.high <= 1)
+    is_number = spec.dtype not in ("str", "bool") and None not in spec.shape
+    return is_number and not spec.reported and not spec.votes and not (spec.low >= 0 and spec.high <= 1)
 
 
 def diagonal_places(pairs: int) -> tuple[int, Floats]:
@@ -87,6 +88,28 @@ def diagonal_places(pairs: int) -> tuple[int, Floats]:
     side = round((math.sqrt(8 * pairs + 1) - 1) / 2)
     row = np.arange(side)
     return side, row * side - row * (row - 1) // 2
+
+
+def relations(packed: Floats) -> dict[str, Floats]:
+    """Return correlations, and logarithms of spreads about their median: neither depends on rows, nor on the scale.
+
+    Examples
+    --------
+    >>> relations(np.array([4.0, 3.0, 9.0]))["correlations"]
+    array([0.5])
+    """
+    side, diagonal = diagonal_places(packed.shape[-1])
+    rows, columns = np.triu_indices(side, 1)
+    spread = np.sqrt(packed[..., diagonal].clip(0))
+    scale = spread[..., rows] * spread[..., columns]
+    related = np.divide(packed[..., diagonal[rows] + columns - rows], scale, out=np.zeros_like(scale), where=scale > 0)
+    return {"correlations": related, "spreads": about_own_median(spread)}
+
+
+def about_own_median(values: Floats) -> Floats:
+    """Return logarithms about the median of the last axis: sizes relative to each other, whatever their unit."""
+    logarithms = np.log(np.maximum(values, 1e-150))
+    return np.asarray(logarithms - np.median(logarithms, axis=-1, keepdims=True))
 
 
 def make_packed_semidefinite(packed: Floats) -> Floats:
