@@ -333,7 +333,7 @@ def expect_summary(phase: str) -> Expect:
         "totals": Spec((2,), low=0, description="your number of events and your exposure"),
         "gaps": Spec((len(OCTAVES) - 1,), low=0, description=gaps),
     }
-    return Expect(fields, sums=True, rows=lambda message: 1.0 + float(message["totals"][0]), alike=_gap)
+    return Expect(fields, sums=True, weight=(0, 1), rows=lambda one: 1.0 + float(one["totals"][0]), alike=_gap)
 
 
 def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
@@ -349,7 +349,7 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
             "dispersion": DISPERSION,
         }
         # Who saw no event is compared as well.
-        return Expect(fields, sums=True, rows=lambda message: 1.0 + float(message["events"].sum()), alike=_course)
+        return Expect(fields, True, (0, 1), rows=lambda message: 1.0 + float(message["events"].sum()), alike=_course)
     if phase in ("level", "relevel"):
         words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
         fields = {"log_likelihood": Spec((2, len(SETTINGS)), votes=True, description=words)}
@@ -360,7 +360,7 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
         names = _iterated(method, phase, state.design.base)
         sizes = {name: len(state.candidates[name]) * (1 if name == "renewal" else 2) for name in names}
         fields = {f"of {name}": Spec((size,), description="sums for the base measures") for name, size in sizes.items()}
-    return Expect(fields, sums=True)
+    return Expect(fields, sums=True, weight=(0, 1))
 
 
 def _course(message: Message) -> dict[str, Floats]:

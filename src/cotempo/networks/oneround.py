@@ -697,7 +697,7 @@ class OneRound(Method):
         rows = (lambda message: float(np.atleast_2d(message[counted]).sum(axis=0).max())) if counted in fields else None
         # With gaps each product is of other rows.
         is_complete = phase == "products" and not state.gaps
-        alike = (lambda message: relations(message["products"])) if is_complete else None
+        alike = (lambda message: relations(message["products"] / message["counts"])) if is_complete else None
         return Expect(fields, sums=True, rows=rows, alike=alike)
 
     @property

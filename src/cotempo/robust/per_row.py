@@ -15,6 +15,8 @@ from cotempo.typing import Floats
 
 #: What a row contributes must be smaller.
 LARGEST = 1e100
+#: Logarithms are of at least this.
+TINY = 1e-150
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def diagonal_places(pairs: int) -> tuple[int, Floats]:
 
 
 def relations(packed: Floats) -> dict[str, Floats]:
-    """Return correlations, and logarithms of spreads about their median: neither depends on rows, nor on the scale.
+    """Return correlations, logarithms of spreads about their median, and the scale that neither depends on.
 
     Examples
     --------
@@ -103,12 +105,13 @@ def relations(packed: Floats) -> dict[str, Floats]:
     spread = np.sqrt(packed[..., diagonal].clip(0))
     scale = spread[..., rows] * spread[..., columns]
     related = np.divide(packed[..., diagonal[rows] + columns - rows], scale, out=np.zeros_like(scale), where=scale > 0)
-    return {"correlations": related, "spreads": about_own_median(spread)}
+    scale = np.log(np.maximum(spread, TINY)).mean(keepdims=True)
+    return {"correlations": related, "spreads": about_own_median(spread), "scale": scale}
 
 
 def about_own_median(values: Floats) -> Floats:
     """Return logarithms about the median of the last axis: sizes relative to each other, whatever their unit."""
-    logarithms = np.log(np.maximum(values, 1e-150))
+    logarithms = np.log(np.maximum(values, TINY))
     return np.asarray(logarithms - np.median(logarithms, axis=-1, keepdims=True))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cotempo.federation.exchange import Expect
 from cotempo.federation.message import Message
-from cotempo.robust.per_row import PerRow
+from cotempo.robust.per_row import PerRow, decides
 from cotempo.typing import Floats
 
 #: Of fewer clients nobody can say who is the odd one.
@@ -20,6 +20,8 @@ FEWEST_VALUES = 3
 SUSPECT, FEW_VALUES = 5.0, 10.0
 #: The same of what clients are alike in whatever their size and scale: there honest ones vary less.
 SUSPECT_ALIKE, FEW_ALIKE = 4.0, 1.5
+#: An answer that has sums is of at least so many rows, which may have weights.
+LEAST_ROWS = 1e-3
 #: From so many values on, the scale of each can be told.
 MANY = 12
 #: Where that is known, fields themselves may differ so many times as much: scales of honest clients do.
@@ -44,11 +46,12 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
     >>> find_suspects(told, Expect({"sum": Spec((50,))}, sums=True, rows=lambda message: 4.0))
     {'f': "its 'sum' differs over 6 times as much from all others' as the median client's"}
     """
-    if expect.rows is None or len(messages) < FEWEST:
+    if expect.rows is None:
         return {}
-    answers = PerRow.of(messages, expect)
+    baseless = {name: detail for name, message in messages.items() if (detail := _is_baseless(message, expect))}
+    answers = PerRow.of({name: message for name, message in messages.items() if name not in baseless}, expect)
     if len(answers.names) < FEWEST:
-        return {}
+        return baseless
     worst: dict[str, tuple[float, str]] = {}
     for field, times, limit in _all_distances(answers, messages, expect):
         for name, excess in zip(answers.names, (times / limit).tolist(), strict=True):
@@ -56,7 +59,15 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
                 worst[name] = excess, f"its {field!r} differs over {limit:.0f} times as much from all others'"
     most = (len(answers.names) - 1) // 2
     chosen = sorted(worst, key=lambda name: worst[name][0], reverse=True)[:most]
-    return {name: f"{worst[name][1]} as the median client's" for name in sorted(chosen)}
+    return {**baseless, **{name: f"{worst[name][1]} as the median client's" for name in sorted(chosen)}}
+
+
+def _is_baseless(message: Message, expect: Expect) -> str:
+    """Return what is wrong with an answer that sums over no rows, and yet has sums of some."""
+    if not message.weight > 0 or expect.size_of(message) >= LEAST_ROWS * message.weight:
+        return ""
+    named = (name for name, spec in expect.fields.items() if decides(spec) and np.any(message[name]))
+    return next((f"it is of no rows, and yet its {name!r} is not zero" for name in named), "")
 
 
 def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> Iterator[Distances]:

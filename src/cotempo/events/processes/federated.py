@@ -211,7 +211,7 @@ class FedPointProcess(Method):
             return Expect(fields, sums=True)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
         fields = {"sums": Spec((size,), description="sums for the parameters of the process")}
-        return Expect(fields, sums=True, rows=lambda message: 1.0)
+        return Expect(fields, sums=True, weight=(0, 1), rows=lambda message: 1.0)
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""

@@ -207,7 +207,7 @@ class EventDetector(Method):
                 "time_distance": Spec((), "float", low=0, description=away),
                 "posts_with_time": Spec((), "float", low=0, description="your labelled posts that have a time"),
             }
-            return Expect(fields, sums=True, rows=lambda message: message["documents"])
+            return Expect(fields, sums=True, rows=lambda message: message["documents"], alike=_length)
         fields = {"joining": expect_tally(), "events": Spec((), "float", low=0, description="your number of events")}
         return Expect(fields, sums=True)
 
@@ -228,3 +228,9 @@ def _fields(sums: EventSums) -> dict[str, Any]:
 
 def _read(message: Message) -> EventSums:
     return EventSums(*(message[name] for name in SUMS))
+
+
+def _length(message: Message) -> dict[str, Any]:
+    """Return how many n-grams a client's posts have: words differ from client to client, lengths do not much."""
+    ngrams = float(message["frequency"].sum(dtype=np.float64)) / max(message["documents"], 1e-9)
+    return {"frequency": np.log([max(ngrams, 1e-30)])}
