@@ -67,7 +67,8 @@ def test_honest_clients_get_the_same_bits_as_by_a_plain_sum() -> None:
 
 
 FEDPP_LIES = (
-    "scaling", "gaussian", "sign_flip", "inflated_weight", "inflated_precision", "inner_product", "label_flip", "backdoor",
+    "scaling", "gaussian", "sign_flip", "inflated_weight", "inflated_precision", "inner_product",
+    "label_flip", "backdoor",
 )  # fmt: skip
 
 
