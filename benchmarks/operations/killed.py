@@ -1,9 +1,10 @@
 """A coordinator killed at random moments and resumed at once: does the resumed run end, and in the same bits?
 
 Three sites over TLS, the consortium of the tests. Every try is a run of ten rounds, killed once: after as many steps as
-are drawn, from none to eight, and at a random moment of the next one. Several consortia run beside each other.
+are drawn, from none to eight, and at a random moment of the next one. Tries that were made stay (runs/parts/killed):
+started again, the script goes on after them.
 
-Run: python benchmarks/operations/killed.py --consortia 2 --tries 25
+Run: python benchmarks/operations/killed.py --tries 50
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ sys.path += [str(FLOWER), str(ROOT / "benchmarks")]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(FLOWER), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 from consortium import Consortium, outcome  # noqa: E402
+from parts import FOLDER, about, do_part, read_parts  # noqa: E402
 from results import write_results  # noqa: E402
 from walking import Walking  # noqa: E402
 
@@ -36,34 +37,36 @@ from cotempo.engines.flower.processes import wait_until  # noqa: E402
 from cotempo.runs.folder import read_lines  # noqa: E402
 
 ROUNDS, PATIENCE = 10, 180.0
+PARTS = FOLDER / "killed"
 
 
-def try_all(number: int, tries: int) -> list[dict[str, Any]]:
+def try_all(tries: int) -> None:
     """One consortium, killed again and again."""
-    rng = np.random.default_rng(number)
+    rng = np.random.default_rng(0)
     tables = {name: ct.Series.from_arrays(rng.normal(size=(20, 2)).round(3)) for name in ("ash", "birch", "cedar")}
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         made = Consortium(Path(folder) / "made", tables, methods=("Walking",))
-        made.start()
         try:
-            parameters = {"rounds": ROUNDS}
-            outcome(made.coordinate("run", Path(folder) / "whole", parameters=parameters, seed=0))
+            made.start()
+            outcome(made.coordinate("run", Path(folder) / "whole", parameters={"rounds": ROUNDS}, seed=0))
             usual = statistics.median(record["seconds"] for record in read_lines(Path(folder) / "whole" / "log.jsonl"))
             for seed in range(1, tries + 1):
                 run = Path(folder) / f"run-{seed}"
-                process = made.coordinate("run", run, parameters=parameters, seed=seed)
-                after, rest = int(rng.integers(ROUNDS - 1)), float(rng.uniform(0, usual))
-                wait_for(run, after)
-                time.sleep(rest)
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                row = {"consortium": number, "try": seed, "steps": steps(run), **resume(made, run, tables, seed)}
-                rows.append(row)
-                print(row, flush=True)
+                do_part(PARTS, {"try": seed}, lambda run=run, seed=seed: try_once(made, run, tables, seed, usual))
         finally:
             made.stop()
-    return rows
+
+
+def try_once(made: Consortium, run: Path, tables: dict[str, Any], seed: int, usual: float) -> dict[str, Any]:
+    """Kill the coordinator of a new run at a random moment, and resume the run at once."""
+    rng = np.random.default_rng(seed)
+    after, rest = int(rng.integers(ROUNDS - 1)), float(rng.uniform(0, usual))
+    process = made.coordinate("run", run, parameters={"rounds": ROUNDS}, seed=seed)
+    wait_for(run, after)
+    time.sleep(rest)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return {"steps": steps(run), **resume(made, run, tables, seed)}
 
 
 def wait_for(run: Path, after: int) -> None:
@@ -92,14 +95,13 @@ def resume(made: Consortium, run: Path, tables: dict[str, Any], seed: int) -> di
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--consortia", type=int, default=2)
-    parser.add_argument("--tries", type=int, default=25)
+    parser.add_argument("--tries", type=int, default=50)
     given = parser.parse_args()
-    with ThreadPoolExecutor(given.consortia) as pool:
-        rows = [row for part in pool.map(lambda n: try_all(n, given.tries), range(given.consortia)) for row in part]
+    try_all(given.tries)
+    rows = sorted(read_parts(PARTS), key=lambda row: row["try"])
     when = "killed after 0 to 8 steps at a random moment of the next, resumed at once"
-    note = f"{ROUNDS} rounds, three sites over TLS, {when}; hung: {PATIENCE:g} s"
-    write_results("operations-killed", rows, seed=list(range(given.consortia)), note=note)
+    note = f"{ROUNDS} rounds, three sites over TLS, {when}; hung: {PATIENCE:g} s; {about(rows)}"
+    write_results("operations-killed", rows, seed=[row["try"] for row in rows], note=note)
     print({ended: sum(row["ended"] == ended for row in rows) for ended in {row["ended"] for row in rows}})
 
 
