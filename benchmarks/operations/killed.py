@@ -1,8 +1,9 @@
 """A coordinator killed at random moments and resumed at once: does the resumed run end, and in the same bits?
 
-Three sites over TLS, the consortium of the tests. Every try is a run of ten rounds, killed once: after as many steps as
-are drawn, from none to eight, and at a random moment of the next one. Tries that were made stay (runs/parts/killed):
-started again, the script goes on after them.
+Three sites over TLS, the consortium of the tests. Every try is a run of five rounds, killed once by SIGKILL: after as
+many steps as are drawn, from none to four, and at a random moment of the next one. Coordinators are forked from this
+process, which has imported all they need. Tries that were made stay (runs/parts/killed): started again, the script
+goes on after them.
 
 Run: python benchmarks/operations/killed.py --tries 50
 """
@@ -10,10 +11,10 @@ Run: python benchmarks/operations/killed.py --tries 50
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +28,7 @@ FLOWER = ROOT / "tests" / "engines" / "flower"
 sys.path += [str(FLOWER), str(ROOT / "benchmarks")]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(FLOWER), *filter(None, [os.environ.get("PYTHONPATH")])])
 
-from consortium import Consortium, outcome  # noqa: E402
+from consortium import Consortium  # noqa: E402
 from parts import FOLDER, about, do_part, read_parts  # noqa: E402
 from results import write_results  # noqa: E402
 from walking import Walking  # noqa: E402
@@ -36,8 +37,43 @@ import cotempo as ct  # noqa: E402
 from cotempo.engines.flower.processes import wait_until  # noqa: E402
 from cotempo.runs.folder import read_lines  # noqa: E402
 
-ROUNDS, PATIENCE = 10, 180.0
+ROUNDS, PATIENCE = 5, 180.0
 PARTS = FOLDER / "killed"
+OFF = ct.Privacy(secure_sum=False)  # bits are compared with those of a run in process
+
+
+class Coordinator:
+    """A process that begins a run, or resumes the one that is there."""
+
+    def __init__(self, made: Consortium, run: Path, seed: int):
+        forked = multiprocessing.get_context("fork")
+        self.said, said = forked.Pipe(duplex=False)
+        self.process = forked.Process(target=self._work, args=(said, str(made.server.folder), run, seed))
+        self.process.start()
+        said.close()
+
+    @staticmethod
+    def _work(said: Any, server: str, run: Path, seed: int) -> None:
+        try:
+            if run.exists():
+                fitted = ct.resume(run, progress=False)
+            else:
+                method = Walking(rounds=ROUNDS)
+                fitted = method.fit(engine="flower", server=server, run=run, seed=seed, privacy=OFF, progress=False)
+            said.send(fitted.digest)
+        except ct.CotempoError as error:
+            said.send(f"{type(error).__name__}: {error}")
+
+    def outcome(self) -> str:
+        """Return the digest, the error, or that it hung."""
+        ended = self.said.recv() if self.said.poll(PATIENCE) else "hung"
+        self.kill()
+        return str(ended)
+
+    def kill(self) -> None:
+        """Kill the process, if it is still there."""
+        self.process.kill()
+        self.process.join()
 
 
 def try_all(tries: int) -> None:
@@ -48,7 +84,7 @@ def try_all(tries: int) -> None:
         made = Consortium(Path(folder) / "made", tables, methods=("Walking",))
         try:
             made.start()
-            outcome(made.coordinate("run", Path(folder) / "whole", parameters={"rounds": ROUNDS}, seed=0))
+            Coordinator(made, Path(folder) / "whole", 0).outcome()
             usual = statistics.median(record["seconds"] for record in read_lines(Path(folder) / "whole" / "log.jsonl"))
             for seed in range(1, tries + 1):
                 run = Path(folder) / f"run-{seed}"
@@ -61,17 +97,18 @@ def try_once(made: Consortium, run: Path, tables: dict[str, Any], seed: int, usu
     """Kill the coordinator of a new run at a random moment, and resume the run at once."""
     rng = np.random.default_rng(seed)
     after, rest = int(rng.integers(ROUNDS - 1)), float(rng.uniform(0, usual))
-    process = made.coordinate("run", run, parameters={"rounds": ROUNDS}, seed=seed)
-    wait_for(run, after)
-    time.sleep(rest)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    return {"steps": steps(run), **resume(made, run, tables, seed)}
-
-
-def wait_for(run: Path, after: int) -> None:
-    """Wait until a run has its first checkpoint, and so many steps are done."""
+    coordinator = Coordinator(made, run, seed)
     wait_until(lambda: any(run.glob("checkpoints/step-*")) and steps(run) >= after, PATIENCE)
+    time.sleep(rest)
+    coordinator.kill()
+    done, began = steps(run), time.monotonic()
+    ended = Coordinator(made, run, seed).outcome()
+    expected = ct.fit(Walking(rounds=ROUNDS), tables, seed=seed, progress=False).digest
+    return {
+        "steps": done,
+        "ended": "same bits" if ended == expected else ended[:80],
+        "seconds": time.monotonic() - began,
+    }
 
 
 def steps(run: Path) -> int:
@@ -79,27 +116,14 @@ def steps(run: Path) -> int:
     return len(read_lines(run / "log.jsonl"))
 
 
-def resume(made: Consortium, run: Path, tables: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Resume at once."""
-    began = time.monotonic()
-    process = made.coordinate("resume", run)
-    try:
-        ended = outcome(process, PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return {"ended": "hung", "seconds": PATIENCE}
-    expected = ct.fit(Walking(rounds=ROUNDS), tables, seed=seed, progress=False).digest
-    same = "same bits" if ended.get("digest") == expected else ended.get("text", "other bits")[:80]
-    return {"ended": same, "seconds": time.monotonic() - began}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tries", type=int, default=50)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     try_all(given.tries)
     rows = sorted(read_parts(PARTS), key=lambda row: row["try"])
-    when = "killed after 0 to 8 steps at a random moment of the next, resumed at once"
+    when = "killed after 0 to 4 steps at a random moment of the next, resumed at once"
     note = f"{ROUNDS} rounds, three sites over TLS, {when}; hung: {PATIENCE:g} s; {about(rows)}"
     write_results("operations-killed", rows, seed=[row["try"] for row in rows], note=note)
     print({ended: sum(row["ended"] == ended for row in rows) for ended in {row["ended"] for row in rows}})

@@ -21,7 +21,7 @@ from results import write_results
 
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint
-from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
+from cotempo.engines.delayed import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.threads import limit_threads
 
 CLIENTS = 20
