@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +30,17 @@ class Reducer(Protocol):
         expect
             What a valid answer looks like; with `expect.sums`, return a total, otherwise every answer.
         """
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A reducer that holds something between two steps, which a checkpoint must hold as well."""
+
+    def held(self) -> Mapping[str, Any]:
+        """Return what is held, as a tree."""
+
+    def restore(self, held: Mapping[str, Any]) -> None:
+        """Take back what `held` returned, in a run that is resumed."""
 
 
 SUSPICION = "Suspect"  # the kind of failure of a client that was left out because it differs from all others

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -13,11 +14,13 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.reducers import DEFAULT_REDUCER, Reducer
+from cotempo.federation.reducers import DEFAULT_REDUCER, Holding, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield, Validator
 from cotempo.settings import Settings
 from cotempo.storage.tree import freeze
+
+Buffer = int | Literal["auto"]
 
 #: Rows that an answer may stand for, in times those declared: weights of rows, and lags, make it a little more than 1.
 MOST_CLAIMED = 2.0
@@ -58,12 +61,16 @@ EVERYONE = Participation()
 
 @dataclass(frozen=True)
 class LoopOptions:
-    """What the loop is given besides a method and an engine: options of `Method.fit`, and the run's identity."""
+    """What the loop is given besides a method and an engine: options of `Method.fit`, and the run's identity.
+
+    `buffer` is for a `LateReducer`.
+    """
 
     public: Table | None = None
     seed: int = 0
     participation: Participation = EVERYONE
     quorum: float = 0.5
+    buffer: Buffer | None = None
     run_id: str = "run"
     shields: tuple[Shield, ...] = ()
     reducer: Reducer = DEFAULT_REDUCER
@@ -83,6 +90,8 @@ class Checkpoint:
         The memories the ledger names, if the engine keeps them in this process; empty otherwise.
     previous_ledger
         The ledger of the checkpoint before this one, whose memories clients must keep as well.
+    held
+        What the reducer holds between two steps: questions that are still open, where nobody waits for the slowest.
     """
 
     step: int
@@ -93,6 +102,7 @@ class Checkpoint:
     known: tuple[str, ...]
     memories: Mapping[str, Memory] = field(default_factory=dict)
     previous_ledger: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -184,6 +194,9 @@ def rounds(
     admission = Admission(method, engine, start.known, recorder)
     step, round, state, cohort = start.step, start.round, start.state, start.cohort
     ledgers = [dict(start.previous_ledger), dict(start.ledger)]  # of the kept checkpoints, oldest first
+    holder = options.reducer if isinstance(options.reducer, Holding) else None
+    if holder and start.held:
+        holder.restore(start.held)
     while True:
         began = time.perf_counter()
         if not cohort:  # nobody was there when this round was drawn
@@ -198,7 +211,7 @@ def rounds(
         for shield in options.shields:
             expect = shield.before(ask, expect)
         questions = make_questions(ask, options.run_id, step, round, ledgers)
-        check = ReplyCheck(engine, options.shields, recorder)
+        check = ReplyCheck(engine, step, options.shields, recorder)
         answers = options.reducer.gather(check.exchange, questions, expect)
         if len(answers.names) < options.quorum * len(questions) - 1e-9:  # 55 % of 20 is 11, not 11.000000000000002
             raise below_quorum(answers, questions, options.quorum) from check.cause
@@ -217,7 +230,8 @@ def rounds(
         recorder.log(finished)
         if recorder is not NO_RECORDER:  # memories are collected for a checkpoint only
             known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
-            recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
+            held = holder.held() if holder else {}
+            recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0], held))
         yield finished
 
 
@@ -262,11 +276,12 @@ def make_questions(
 class ReplyCheck:
     """An engine's exchange in which every reply is checked before anything is made of it.
 
-    `sent` and `received` count bytes by client; `cause` is the first exception behind a failure, if any.
+    `sent` and `received` count bytes of a step by client; `cause` is the first exception behind a failure, if any.
     """
 
-    def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder = NO_RECORDER):
+    def __init__(self, engine: Engine, step: int, shields: Sequence[Shield] = (), recorder: RunRecorder = NO_RECORDER):
         self.engine = engine
+        self.step = step
         self.shields = (Validator(), *shields)
         self.recorder = recorder
         self.sent: Counter[str] = Counter()
@@ -277,7 +292,8 @@ class ReplyCheck:
         """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
         unanswered = {question.client: question for question in questions}
         for question in questions:
-            self.sent[question.client] += question.nbytes
+            if question.step == self.step:  # others are still open from an earlier step
+                self.sent[question.client] += question.nbytes
         self.recorder.log_questions(questions)
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
