@@ -198,7 +198,7 @@ class Run:
         if self.options.buffer is not None:
             self._require_buffer(masked.privacy if privacy is None or privacy.epsilon is None else privacy)
         if privacy is None or privacy.epsilon is None:
-            if masked.options.reducer is not DEFAULT_REDUCER:
+            if masked.options.reducer is not DEFAULT_REDUCER or self.options.buffer is not None:
                 return masked
             return replace(masked, options=replace(masked.options, reducer=self.method.reducer))
         if self.options.participation.size is not None:

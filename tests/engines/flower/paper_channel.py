@@ -87,8 +87,14 @@ def cross(envelope: Envelope, node: int) -> tuple[str, Envelope]:
 class PaperDeployment:
     """A consortium that is provisioned, and never started."""
 
-    def __init__(self, folder: Path, tables: Mapping[str, Table], releases: Mapping[str, Release]):
-        self.consortium = Consortium(folder, tables, methods=("Walking", "Strolling"))
+    def __init__(
+        self,
+        folder: Path,
+        tables: Mapping[str, Table],
+        releases: Mapping[str, Release],
+        methods: tuple[str, ...] = ("Walking", "Strolling"),
+    ):
+        self.consortium = Consortium(folder, tables, methods=methods)
         self.channel = PaperChannel({}, dict(releases))
         for name in tables:
             self.restart(name, releases[name])

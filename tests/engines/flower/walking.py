@@ -22,12 +22,14 @@ from cotempo.federation import (
     Method,
     Metrics,
     Question,
+    Reducer,
     Rng,
     Roster,
     Spec,
     Staleness,
     register,
 )
+from cotempo.robust.reducer import SCREEN
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ def disturb(gate: Path, who: str, here: NDArray[np.float64]) -> NDArray[np.float
 @register()
 class Strolling(Walking):
     """A walk whose answers may come late."""
+
+    reducer: ClassVar[Reducer] = SCREEN  # as methods of the library have it
 
     @property
     def staleness(self) -> dict[str, Staleness]:
