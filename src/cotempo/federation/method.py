@@ -420,10 +420,12 @@ def agree(roster: Roster, kind: str, for_other_columns: str = "") -> None:
             aware, naive = (first, name) if wanted.zone else (name, first)
             must = f"dates must have a time zone at all clients or at none; {aware} has one, {naive} has none"
             problems.append(Problem(f"{must}; read the latter with zone=", client=name))
-    shared = set.intersection(*(set(schema.columns) for schema in roster.schemas.values()))
-    if for_other_columns and any(set(schema.columns) != shared for schema in roster.schemas.values()):
+    kinds = [set(columns) for columns in {schema.columns for schema in roster.schemas.values()}]
+    shared = set.intersection(*kinds)
+    differ = any(columns != shared for columns in kinds)
+    if for_other_columns and differ:
         problems.append(Problem(f"{for_other_columns}; this method needs the {len(shared)} that all hold"))
-    if kind == "events" and any(set(schema.columns) != shared for schema in roster.schemas.values()):
+    if kind == "events" and differ:
         problems.append(
             Problem(
                 "read all tables in one call, so that marks agree; where some have none, all without the column mark"

@@ -4,7 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from itertools import pairwise
+from typing import Any, Literal, overload
 
 from pydantic import Field
 
@@ -229,7 +230,7 @@ def rounds(
         # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
         recorder.log(finished)
         if recorder is not NO_RECORDER:  # memories are collected for a checkpoint only
-            known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
+            known, memories = admission.known, engine.memories(ledgers[-1])
             held = holder.held() if holder else {}
             recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0], held))
         yield finished
@@ -242,35 +243,65 @@ class Admission:
         self.method = method
         self.engine = engine
         self.recorder = recorder
-        self.known = {*known}
+        self.known = tuple(sorted(known))
         self.refused: set[str] = set()
 
-    def present(self) -> list[str]:
+    def present(self) -> Sequence[str]:
         """Return the admitted clients there are now; a newcomer is judged once."""
         names = self.engine.names()
-        here = [name for name in names if name in self.known]
-        for name in [name for name in names if name not in self.known and name not in self.refused] if here else ():
+        if names == self.known:
+            return names
+        known = {*self.known}
+        here = [name for name in names if name in known]
+        for name in [name for name in names if name not in known and name not in self.refused] if here else ():
             try:
                 self.method.check(Roster(self.engine.schemas([*here, name])))
-                self.known.add(name)
+                known.add(name)
             except CotempoError as error:
                 self.refused.add(name)
                 self.recorder.log_failure(Failure(name, 0, "join", type(error).__name__), error)
-        return [name for name in names if name in self.known]
+        self.known = tuple(sorted(known))
+        return [name for name in names if name in known]
 
 
 def make_questions(
     ask: Ask, run_id: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]
-) -> list[Question]:
+) -> Sequence[Question]:
     """Return one question per asked client, in name order; `ledgers` are those of the kept checkpoints."""
-    kept, newest = ledgers[0], ledgers[-1]
-    return [
-        Question(
-            run=run_id, step=step, round=round, phase=ask.phase, client=name, base=newest.get(name, 0),
-            keep=kept.get(name, 0), common=ask.common, own=ask.each.get(name, EMPTY),
-        )
-        for name in sorted(set(ask.to))
-    ]  # fmt: skip
+    names = ask.to if all(one < other for one, other in pairwise(ask.to)) else sorted(set(ask.to))
+    return Questions(ask, run_id, step, round, ledgers[0], ledgers[-1], names)
+
+
+@dataclass(frozen=True)
+class Questions(Sequence[Question]):
+    """The questions of a step, each made when it is looked at: of 100,000 clients, only those of a region exist."""
+
+    ask: Ask
+    run_id: str
+    step: int
+    round: int
+    kept: Mapping[str, int]
+    newest: Mapping[str, int]
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Question: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Question]: ...
+
+    def __getitem__(self, index: int | slice) -> Question | Sequence[Question]:
+        if isinstance(index, slice):
+            return replace(self, names=self.names[index])
+        name, ask = self.names[index], self.ask
+        return Question(
+            run=self.run_id, step=self.step, round=self.round, phase=ask.phase, client=name,
+            base=self.newest.get(name, 0), keep=self.kept.get(name, 0), common=ask.common,
+            own=ask.each.get(name, EMPTY),
+        )  # fmt: skip
 
 
 class ReplyCheck:
@@ -288,12 +319,15 @@ class ReplyCheck:
         self.received: Counter[str] = Counter()
         self.cause: BaseException | None = None
 
-    def exchange(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
-        """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
+    def exchange(self, questions: Sequence[Question], expect: Expect, account: str = "") -> Iterator[Reply]:
+        """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest.
+
+        Bytes are counted by client, or all under the name of an `account`.
+        """
         unanswered = {question.client: question for question in questions}
         for question in questions:
             if question.step == self.step:  # others are still open from an earlier step
-                self.sent[question.client] += question.nbytes
+                self.sent[account or question.client] += question.nbytes
         self.recorder.log_questions(questions)
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
@@ -302,7 +336,10 @@ class ReplyCheck:
                 self.recorder.log_failure(Failure(sanitize(reply.client), reply.step, "", "Unasked", detail))
                 continue
             del unanswered[reply.client]
-            yield self._validate(asked, reply, expect)
+            if reply.message is not None:
+                self.received[account or asked.client] += reply.message.nbytes
+            # With the name as the loop has it: one of 100,000 that came over a wire would be kept a second time.
+            yield self._validate(asked, replace(reply, client=asked.client), expect)
         for question in unanswered.values():
             yield self._reject(question, "Lost", "no answer came")
 
@@ -312,7 +349,6 @@ class ReplyCheck:
             # Rebuilt from the question: a client must not be able to write in another one's name.
             kind, detail = (failure.kind, failure.detail) if failure else ("MessageError", "no content")
             return self._reject(question, sanitize(kind), sanitize(detail), reply.cause)
-        self.received[reply.client] += message.nbytes
         self.recorder.log_message(question, message, expect)
         try:
             if reply.version not in (question.base, question.step):
