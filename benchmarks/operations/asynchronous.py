@@ -41,7 +41,10 @@ from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.engines.settings import OFF, FlowerSettings  # noqa: E402
 from cotempo.federation.late import LateReducer  # noqa: E402
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint, rounds  # noqa: E402
+from cotempo.federation.wire import question_from_bytes  # noqa: E402
 from cotempo.runs.folder import read_lines  # noqa: E402
+from cotempo.storage.files import read_hashed  # noqa: E402
+from cotempo.storage.tree import decode  # noqa: E402
 
 SITES, ROUNDS, STEADY, LONGER = 5, 20, 3, 4
 LEARNING_RATE = 0.02  # so that 20 rounds get somewhere; chosen in simulated time on seed 100
@@ -114,20 +117,25 @@ def killed_in_flight(made: consortium.Consortium, task: Intensities, run: Path, 
     options = {"engine": "flower", "server": made.server.folder, "run": run, "seed": seed, "buffer": "auto"}
     first = forked.Process(target=task.method.fit, kwargs={**options, "privacy": OFF, "progress": False})
     first.start()
-    wait_until(lambda: len(records(run)) >= 4, 120)
+    wait_until(lambda: len(records(run)) >= 4 and SLOW in open_in(run, task), 120)
     first.kill()
     first.join()
-    before = records(run)
-    answered = sum(SLOW in record["received"] for record in before)
-    asked = sum(SLOW in record["sent"] for record in before)
+    before, still_open = records(run), open_in(run, task)
     fitted = ct.resume(run, progress=False)
     steps = records(run)
     return {
-        "killed_after": len(before), "open_when_killed": asked - answered, "steps": len(steps),
+        "killed_after": len(before), "open_when_killed": " ".join(still_open), "steps": len(steps),
         "slow_counted_after": sum(SLOW in record["received"] for record in steps[len(before) :]),
         "failures": len(fitted.failures),
         "resumed_loss": task.loss(InProcess(task.method, task.clients, seed=seed), fitted.state, {}),
     }  # fmt: skip
+
+
+def open_in(run: Path, task: Intensities) -> list[str]:
+    """Return whose answers are on their way, by the newest checkpoint."""
+    newest = max((run / "checkpoints").glob("step-*.safetensors"))
+    tree = decode(read_hashed(newest) or b"", task.method.State, *task.method.memory_types)
+    return [question_from_bytes(data.tobytes()).client for data in tree["held"].get("open", ())]
 
 
 def records(run: Path) -> list[dict[str, Any]]:
