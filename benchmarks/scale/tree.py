@@ -4,7 +4,7 @@ python benchmarks/scale/tree.py        each size in a fresh process, then the ex
 
 Clients cost nothing, but every question is written to bytes and every reply read from bytes and checked, as in
 `clients.py`. `received` are the bytes of all clients' replies, `to_root` those of what the root itself is sent: every
-client's reply, or every region's sum.
+client's reply, or every region's sum. `peak` is the memory above the start, `whole` that of the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cotempo.threads import limit_threads
 REGIONS = 100
 SIZES = {"vector-10": (1_000, 3_000, 10_000, 30_000, 100_000), "vector-100k": (300, 1_000, 3_000, 10_000)}
 WAYS = ("flat", "tree")
-FITTED = ("cpu_seconds", "received", "to_root", "peak")
+FITTED = ("cpu_seconds", "received", "to_root", "peak", "whole")
 
 
 class Counted(ct.TreeReducer):
