@@ -89,6 +89,16 @@ class Flower:
             raise
 
     def _nodes(self) -> dict[str, int]:
+        """Return the sites that are online and not paused; where nobody is, wait a while.
+
+        A server that was started again knows of no site until it hears of one.
+        """
+        if not (found := self._online()) and not self._is_finished:
+            wait_until(lambda: bool(self._online()), JOIN_SECONDS)
+            found = self._online()
+        return found
+
+    def _online(self) -> dict[str, int]:
         """Return the sites that are online and not paused, by the names the server gave their keys."""
         with translate_http_errors(self.server.local_address):
             nodes, paused = self.task.nodes(), self.server.paused
