@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
@@ -42,15 +43,21 @@ def failure_of(code: int) -> MessageError:
 class Outbox:
     """Questions that are out, one per node, and their answers as they arrive.
 
-    A node that is away is asked again, for two minutes at most: answers are idempotent. `check_alive` raises if no
-    answer can arrive any more.
+    A node that is away is asked again, for two minutes at most: answers are idempotent. One that is there and does not
+    answer is asked again after some seconds, and then ever more rarely, if its answers are stored: it may have been
+    killed with the question, and back before anybody noticed. `check_alive` raises if no answer can arrive any more.
     """
 
-    def __init__(self, channel: Channel, check_alive: Callable[[], None] = lambda: None):
+    def __init__(
+        self, channel: Channel, check_alive: Callable[[], None] = lambda: None, *, ask_again: float = math.inf
+    ):
         self.channel = channel
         self.check_alive = check_alive
+        self.ask_again = ask_again
         self.out: dict[int, tuple[Envelope, float]] = {}  # by node, what it was sent and when that no longer counts
         self.due: dict[int, float] = {}  # when to ask a node
+        self.pauses: dict[int, tuple[float, float]] = {}  # when to ask it again, and how long after that once more
+        self.repeated: set[int] = set()  # nodes that were asked more than once, and may answer as often
         self.given_up: dict[int, float] = {}  # when to give up a node that is away
         self.waiting: dict[str, int] = {}
         self.arrived: dict[int, Envelope | None] = {}  # and not yet taken; None for what did not arrive in time
@@ -61,6 +68,7 @@ class Outbox:
         self.drop(envelopes)
         self.out.update({node: (envelope, now + deadline) for node, envelope in envelopes.items()})
         self.due.update(dict.fromkeys(envelopes, now))
+        self.pauses.update(dict.fromkeys(envelopes, (now + self.ask_again, 2 * self.ask_again)))
 
     def drop(self, nodes: Iterable[int]) -> None:
         """Forget what nodes were sent, and their answers, should they arrive."""
@@ -68,9 +76,10 @@ class Outbox:
         for node in dropped:
             self._forget(node)
         self.waiting = {key: node for key, node in self.waiting.items() if node not in dropped}
+        self.repeated -= dropped
 
     def _forget(self, node: int) -> None:
-        for known in (self.out, self.due, self.given_up, self.arrived):
+        for known in (self.out, self.due, self.pauses, self.given_up, self.arrived):
             known.pop(node, None)
 
     def arriving(self) -> Iterator[tuple[int, Envelope | None]]:
@@ -88,6 +97,8 @@ class Outbox:
                 polls.reset()
             for node, answer in list(self.arrived.items()):
                 self._forget(node)
+                if node in self.repeated:
+                    self.drop([node])
                 yield node, answer
             if self.out:
                 polls.sleep(now, POLL_SECONDS_EACH * len(self.waiting))
@@ -98,6 +109,11 @@ class Outbox:
         for node in [node for node, (_, until) in self.out.items() if until <= now]:
             self.drop([node])
             self.arrived[node] = None
+        for node, (when, pause) in self.pauses.items():
+            if when <= now and node in self.out and node not in self.arrived:
+                self.due.setdefault(node, now)
+                self.repeated.add(node)
+                self.pauses[node] = (now + pause, 2 * pause)
         if ready := [node for node in self.due if self.due[node] <= now]:
             seconds = max(self.out[node][1] for node in ready) - now
             pushed = self.channel.push({node: self.out[node][0] for node in ready}, seconds)

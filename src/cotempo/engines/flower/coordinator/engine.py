@@ -38,6 +38,7 @@ from cotempo.storage.tree import encode
 JOIN_SECONDS = 120.0  # for all sites to be online
 READ_SECONDS = 600.0  # a site may take at least this long to read its table
 ANSWER_SECONDS = 3600.0
+REPEAT_SECONDS = 60.0  # until a site that does not answer is asked again, which gives what it has computed
 ASK_AGAIN_SECONDS = 1.0, 30.0  # between two questions to a site that asks its people, at first and at most
 
 
@@ -76,7 +77,7 @@ class Flower:
         self._open: dict[int, Question] = {}  # by node, what was asked and not yet answered
         with translate_http_errors(self.server.local_address), self.server.exclusive():
             self.task = ServerTask(self.server, run)
-        self._outbox = Outbox(self.task)
+        self._outbox = Outbox(self.task, ask_again=REPEAT_SECONDS)
         try:
             wait_until(lambda: not self._missing(), JOIN_SECONDS)
             if missing := self._missing():
