@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from clients import exponent, peak
 from loads import WIDTHS, Echo, make_load
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from results import write_results
+from results import commit, write_results
 
 import cotempo as ct
 from cotempo.federation import Answers, Expect, Message, Question
@@ -76,6 +77,7 @@ def main() -> None:
         load, way, clients = given.one
         print(json.dumps(measure(load, way, int(clients))))
         return
+    os.environ.setdefault("COTEMPO_COMMIT", commit())  # of both files: the first is a change when the second is written
     rows = []
     for load in WIDTHS:
         for way in WAYS:
