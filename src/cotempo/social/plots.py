@@ -95,15 +95,15 @@ def draw_detector(detector: Detector) -> Figure:
     which = "" if len(sample.text) >= sum(record.size for record in records) else "labelled or latest "
     left.set(title=f"{which}posts by event (grey: others)", xticks=[], yticks=[])
     left.spines[:].set_visible(False)
-    right.set(title="when events were (posts)", ylim=(max(len(largest), 1) - 0.5, -0.9))
+    misdated = detector.store.misdated
+    outside = f"\nnot shown: {pluralize(misdated, 'date')} more than a year from all others" if misdated else ""
+    right.set(title=f"when events were (posts){outside}", ylim=(max(len(largest), 1) - 0.5, -0.9))
     right.set_yticks(range(len(largest)), labels)
     right.tick_params(axis="y", left=False, labelleft=False)  # above the bars names have room at any width
     right.spines["left"].set_visible(False)
     for place, label in enumerate(labels):
         right.text(0, place - 0.15, label, transform=right.get_yaxis_transform(), va="bottom", fontsize=8)
     show_dates(right, detector.clock)
-    if misdated := detector.store.misdated:
-        right.set_xlabel(f"not shown: {pluralize(misdated, 'date')} more than a year from all others")
     return figure
 
 
