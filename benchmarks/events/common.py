@@ -32,7 +32,18 @@ FILES = {
 PERIODS = {"taobao": 8.64, "taxi": 24.0, "twitter": 24.0}
 Tables = dict[str, Events]
 
-__all__ = ["FILES", "PERIODS", "ROOT", "Tables", "archive_of", "cohort_score", "deal", "deal_types", "late_score", "write_results"]
+__all__ = [
+    "FILES",
+    "PERIODS",
+    "ROOT",
+    "Tables",
+    "archive_of",
+    "cohort_score",
+    "deal",
+    "deal_types",
+    "late_score",
+    "write_results",
+]
 
 
 def archive_of(name: str) -> EventArchive:

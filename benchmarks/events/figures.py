@@ -66,7 +66,9 @@ def recover(seeds: list[int], rounds: int) -> None:
                 for axes, truth in zip(figure.axes, truths.values(), strict=False):
                     axes.plot(GRID, truth, color="#c0392b", linewidth=1, linestyle="--", label="truth")
                     axes.legend(frameon=False, fontsize=8)
-    path = write_results("events-recovery", rows, seed=seeds, note=f"preset paper, {rounds} rounds, draws of Gaussian processes")
+    path = write_results(
+        "events-recovery", rows, seed=seeds, note=f"preset paper, {rounds} rounds, draws of Gaussian processes"
+    )
     figure.savefig(path.with_suffix(".png"), dpi=120)
 
 

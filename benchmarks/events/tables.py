@@ -76,7 +76,9 @@ def collect(folder: Path, data: str, name: str) -> None:
     fields = ("method", "seed", "rounds", "share", *EMPTY, "seconds")
     rows = [{"data": data, **{field: part[field] for field in fields}} for part in parts]
     if rows:
-        write_results(f"events-table1-{data}{name}", rows, seed=sorted({row["seed"] for row in rows}), note=about(parts))
+        write_results(
+            f"events-table1-{data}{name}", rows, seed=sorted({row["seed"] for row in rows}), note=about(parts)
+        )
 
 
 def main() -> None:

@@ -67,7 +67,9 @@ def tabulate(table: int, parts: list[dict[str, Any]]) -> None:
     said = []
     for (d, k), (across, within) in PRINTED[table].items():
         for way in WAYS:
-            own = [part["scores"] for part in parts if (part["variables"], part["clients"], part["method"]) == (d, k, way)]
+            own = [
+                part["scores"] for part in parts if (part["variables"], part["clients"], part["method"]) == (d, k, way)
+            ]
             if not own:
                 continue
             found = []
@@ -77,7 +79,9 @@ def tabulate(table: int, parts: list[dict[str, Any]]) -> None:
                 about_row = {"variables": d, "clients": k, "method": way, "seeds": len(own)}
                 lambdas = dict(zip(("lambda_within", "lambda_across"), key.split(), strict=True))
                 found.append({**about_row, **lambdas, **mean, "empty": empty, "best": ""})
-            best = min((row for row in found if row["lambda_within"] != "auto"), key=lambda row: row["W_shd"] + row["A_shd"])
+            best = min(
+                (row for row in found if row["lambda_within"] != "auto"), key=lambda row: row["W_shd"] + row["A_shd"]
+            )
             best["best"] = "best"
             rows += found
             said.append(

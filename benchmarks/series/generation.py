@@ -174,7 +174,11 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", choices=METHODS)
     parser.add_argument("--seeds", nargs="*", type=int)
     parser.add_argument("--protocol", choices=("windows", "blocks"), default="windows")
-    parser.add_argument("--quick", action="store_true", help="leave out the discriminative and predictive scores and the errors of filling")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="leave out the discriminative and predictive scores and the errors of filling",
+    )
     parser.add_argument("--parts", type=Path, default=FOLDER, help="parts that are there already are not run again")
     parser.add_argument("--collect", action="store_true", help="only write the tables, from whatever parts there are")
     parser.add_argument("--jobs", type=int, default=1, help="parts at once, each in a process of its own")
@@ -212,7 +216,9 @@ def collect(folder: Path, key: dict) -> None:
     note = f"size {size}; owners of {key['protocol']}, a fifth of each held out to score on; {about(parts)}"
     title = f"table{table}" if table.isdigit() else table
     path = write_results(f"series/generation-{title}-{data}-{size}", rows, seed=seeds, note=note)
-    draw_scores(rows, path.with_suffix(".png"), f"{data}, table {table}, size {size}, seeds {', '.join(map(str, seeds))}")
+    draw_scores(
+        rows, path.with_suffix(".png"), f"{data}, table {table}, size {size}, seeds {', '.join(map(str, seeds))}"
+    )
 
 
 if __name__ == "__main__":

@@ -240,7 +240,9 @@ def collect_paper(folder: Path, posts: int, rounds: int) -> None:
     order = {name: place for place, name in enumerate(PAPER)}
     parts.sort(key=lambda part: (order[part["method"]], part["seed"]))
     seeds = sorted({part["seed"] for part in parts})
-    note = f"preset paper, at most {posts} posts a client, {rounds} rounds; means over clients and seeds; {about(parts)}"
+    note = (
+        f"preset paper, at most {posts} posts a client, {rounds} rounds; means over clients and seeds; {about(parts)}"
+    )
     write_results("social/paper", method_table(parts), seed=seeds, note=note)
     write_results("social/paper-clients", client_table(parts), seed=seeds, note=note)
     if curves := curve_table(parts):

@@ -76,7 +76,9 @@ def search_table(parts: list[Part]) -> list[dict[str, Any]]:
         for search in part.get("searches", []):
             alone = search["scores"][search["tried"].index(1.0)]
             for weight, score in zip(search["tried"], search["scores"], strict=True):
-                found.setdefault(np.floor(weight * 20 + 1e-9) / 20, []).append((score - alone, weight == search["weight"]))
+                found.setdefault(np.floor(weight * 20 + 1e-9) / 20, []).append(
+                    (score - alone, weight == search["weight"])
+                )
     return [
         {"weight from": weight, "tried": len(rows), "chosen": sum(chosen for _, chosen in rows),
          "NMI less that of the own model": float(np.mean([gain for gain, _ in rows]))}

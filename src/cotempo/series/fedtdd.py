@@ -147,7 +147,9 @@ class Line:
     all_windows: bool = False
 
 
-def _table10(head: int, encoders: int, decoders: int, batch: int, alpha: float, noise: int, steps: int) -> Mapping[str, Any]:
+def _table10(
+    head: int, encoders: int, decoders: int, batch: int, alpha: float, noise: int, steps: int
+) -> Mapping[str, Any]:
     """Return one column of the paper's Table 10 as parameters; all data sets have four heads."""
     return {
         "heads": 4, "width": 4 * head, "encoders": encoders, "decoders": decoders, "batch": batch, "alpha": alpha,
