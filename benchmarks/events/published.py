@@ -2,12 +2,12 @@
 
     python benchmarks/events/published.py aggregation --data taobao stackoverflow --jobs 16     (Tables 2 and 3)
     python benchmarks/events/published.py epochs shares straggling clients types rates
-    python benchmarks/events/published.py homogeneous --data taobao     (Tables J.5 to J.9: one type of events at a time)
+    python benchmarks/events/published.py homogeneous --data taobao     (Tables J.5 to J.9: one type at a time)
     python benchmarks/events/published.py aggregation --data taobao --collect
 
-Every variant and seed is a part of its own. Clients that were never asked are scored too, with the prior over kernel weights. The numbers printed in the paper
-cannot stand beside these: its code minimises the bound it should maximise, takes log(1 + x) for log x, puts all
-inducing points into the first hundredth of the window and ignores exposure.
+Every variant and seed is a part of its own. Clients that were never asked are scored too, with the prior over kernel
+weights. The numbers printed in the paper cannot stand beside these: its code minimises the bound it should maximise,
+takes log(1 + x) for log x, puts all inducing points into the first hundredth of the window and ignores exposure.
 """
 
 from __future__ import annotations

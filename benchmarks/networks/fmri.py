@@ -84,8 +84,10 @@ def each_subject(nodes: int) -> list[dict[str, Any]]:
 
 
 def with_diagonal(found: Any, truth: Any) -> float:
-    """The papers' AUROC: the diagonal is counted, where every entry of the truth is an edge."""
-    edges = np.asarray(truth, dtype=bool) | np.eye(len(found.variables), dtype=bool)
+    """The papers' AUROC: the diagonal is counted, where every entry of the truth is an edge; NaN without one."""
+    if np.isnan(found.scores).any():
+        return float("nan")
+    edges = (truth.within != 0) | np.eye(len(found.variables), dtype=bool)
     return float(areas(found.scores.ravel(), edges.ravel())["auroc"])
 
 

@@ -3,8 +3,9 @@
 Run: python benchmarks/networks/lambdas.py --tables 9 10 11 [--seeds 5] [--jobs 16] [--collect 1]
 
 Table 9: 5 to 20 variables, 10 clients. 10 and 11: 2 to 64 clients, 256 rows, 10 and 20 variables. Every grid of one
-seed is a part, once with the papers' settings and once with ours, beside what ours chooses by itself. The papers' lambda
-stands before a sum over clients; for ours, per average loss, it is lambda / K. The best is the least distance of W and A together.
+seed is a part, once with the papers' settings and once with ours, beside what ours chooses by itself. The papers'
+lambda stands before a sum over clients; for ours, per average loss, it is lambda / K. The best is the least distance
+of W and A together.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ ROWS = {5: 30, 10: 50, 15: 90, 20: 100}
 def main() -> None:
     chosen = options(__doc__, seeds=5, tables=[9, 10, 11], jobs=1, collect=0, parts=str(FOLDER))
     work = [
-        ({"lambdas": table, "variables": d, "clients": k, "method": way, "seed": seed}, partial(grid, table, d, k, way, seed))
+        (
+            {"lambdas": table, "variables": d, "clients": k, "method": way, "seed": seed},
+            partial(grid, table, d, k, way, seed),
+        )
         for seed in range(chosen.seeds) for table in chosen.tables for d, k in PRINTED[table] for way in WAYS
     ]  # fmt: skip
     if not (chosen.plot or chosen.collect):
@@ -44,7 +48,8 @@ def main() -> None:
     if not chosen.plot:
         for table in chosen.tables:
             tabulate(table, read_parts(Path(chosen.parts), lambdas=table))
-    plot()
+    if 10 in chosen.tables:
+        plot()
 
 
 def grid(table: int, variables: int, clients: int, way: str, seed: int) -> dict[str, Any]:
@@ -85,8 +90,8 @@ def tabulate(table: int, parts: list[dict[str, Any]]) -> None:
             best["best"] = "best"
             rows += found
             said.append(
-                f"{d} variables, {k} clients, {way}: lambda_a {best['lambda_across']}, lambda_w {best['lambda_within']} "
-                f"(printed {across}, {within})"
+                f"{d} variables, {k} clients, {way}: lambda_a {best['lambda_across']}, "
+                f"lambda_w {best['lambda_within']} (printed {across}, {within})"
             )
             show(best)
     if rows:

@@ -5,8 +5,8 @@
 Table 2: half of everything missing. 3: a quarter of the features common. 5: a quarter public. 6: a quarter of the
 windows with holes in common features only. 7: imbalanced clients. 8: ratios of aggregation. scarce: little public data.
 The paper's protocol deals all windows, a step apart, at random, and holds a fifth of each client's out; with
-`--protocol blocks` owners have blocks of time, of which a fifth are held out. Size `paper` has the settings of Table 10;
-the others take at most 4,000 windows of a data set, at random.
+`--protocol blocks` owners have blocks of time, of which a fifth are held out. Size `paper` has the settings of
+Table 10; the others take at most 4,000 windows of a data set, at random.
 Every method and seed is a part of its own (`--parts FOLDER --seeds 0 --methods Local`); `--collect` makes the tables.
 """
 
