@@ -47,7 +47,7 @@ from vectors import use_vectors  # noqa: E402
 
 from cotempo import social  # noqa: E402
 from cotempo.data import Posts  # noqa: E402
-from cotempo.social.bola import search_weight  # noqa: E402
+from cotempo.learners.dual.bola import search_weight  # noqa: E402
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "collected": {},
@@ -142,7 +142,7 @@ def measure_searched(method: Any, learn: Clients, test: Clients, seed: int) -> S
         found.append({"weight": one.weight, "tried": one.tried.tolist(), "scores": one.scores.tolist()})
         return one
 
-    with patch("cotempo.social.dame.search_weight", search):
+    with patch("cotempo.learners.dual.learner.search_weight", search):
         return {**measure_trained(method, learn, test, seed), "searches": found}
 
 
