@@ -40,6 +40,8 @@ from cotempo.federation import (
     register,
     standard_error,
 )
+from cotempo.federation.reducers import Reducer
+from cotempo.robust.reducer import SCREEN
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.fitted import FittedOwners
@@ -143,6 +145,7 @@ class FedMoments(Method):
     False
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
@@ -288,7 +291,8 @@ class FedMoments(Method):
             }
         else:
             fields = {"joining": expect_tally()}
-        return Expect(fields, sums=True)
+        rows = (lambda message: float(message["counts"].max())) if "counts" in fields else None
+        return Expect(fields, sums=True, rows=rows)
 
     def result(self, outcome: Outcome) -> FittedMoments:
         """Return one process, for all features and for those of each client."""
