@@ -22,6 +22,7 @@ from results import FOLDER
 from cotempo.data import Events
 from cotempo.events import FedPointProcess, FedPP, coverage, rescaling_test
 from cotempo.events.plots import plot_intensities, plot_quantiles
+from cotempo.federation.reducers import PlainReducer
 
 LENGTH, GRID = 100.0, np.linspace(0.0, 100.0, 401)
 KERNELS = ((1.5, 10.0), (2.0, 8.0))
@@ -52,7 +53,7 @@ def recover(seeds: list[int], rounds: int) -> None:
                 kept = times[rng.uniform(0, highest, len(times)) < np.interp(times, GRID, truths[name])]
                 tables[name] = Events.from_arrays([kept], (0.0, LENGTH))
             method = FedPP(preset="paper", kernel="time", rounds=rounds, window=(0.0, LENGTH))
-            fitted = method.fit(tables, progress=False, seed=seed)
+            fitted = method.fit(tables, progress=False, seed=seed, reducer=PlainReducer())
             inside = slice(2, -2)
             for name, truth in truths.items():
                 band, true = fitted[name].intensity(GRID[inside]), truth[inside]

@@ -25,6 +25,7 @@ from parts import FOLDER, about, do_parts, read_parts
 
 from cotempo.events import EventArchive, FedPointProcess, FedPP, read_event_archive
 from cotempo.federation import Participation
+from cotempo.federation.reducers import PlainReducer
 
 RULES = ("kl", "wasserstein", "fedavg", "mmd")
 CHOICES = ("aggregation", "epochs", "shares", "straggling", "clients", "types", "rates", "homogeneous")
@@ -104,7 +105,7 @@ def measure(
     train, test = make_data(data, setting, clients, seed)
     participation = Participation(setting.get("cohort", cohort), setting.get("period", 1))
     method = FedPP(preset="paper", **{**size, **parameters})
-    fitted = method.fit(train, progress=False, seed=seed, cohort=participation)
+    fitted = method.fit(train, progress=False, seed=seed, cohort=participation, reducer=PlainReducer())
     asked = {name for name, memory in fitted.outcome.memories.items() if len(memory.values)}
     models = {name: fitted[name] if name in asked else fitted.adapt(name, train[name]) for name in test}
     simple = FedPointProcess(process="profile").fit(train, progress=False)

@@ -21,10 +21,11 @@ from common import FILES, PERIODS, cohort_score, deal_types, write_results
 from parts import FOLDER, about, do_parts, read_parts
 
 from cotempo.events import FedNeural, FedPointProcess, FedPP
+from cotempo.federation.reducers import PlainReducer
 
 TYPES = {"conttime": 2, "conttime-generated": 2}
 SHARES = {"taobao": 0.2, "stackoverflow": 0.2, "conttime-generated": 0.04}
-COHORT = 10
+COHORT, PLAIN = 10, PlainReducer()  # the papers screen nobody
 NEURAL: dict[str, Any] = {"compare": False, "rounds": 20, "epochs": 5}
 EMPTY = {"gain": float("nan"), "gain_over_pooled": float("nan"), "count_ratio": float("nan")}
 
@@ -59,10 +60,10 @@ def measure(name: str, data: str, clients: int, share: float, rounds: int | None
     train, test = deal_types(data, clients, TYPES.get(data, 4), seed, share)
     method, began = methods(PERIODS.get(data))[name], time.process_time()
     if "paper" not in name:
-        models: Any = method.fit(train, progress=False, seed=seed)
+        models: Any = method.fit(train, progress=False, seed=seed, reducer=PLAIN)
     else:
         method = method.model_copy(update={"rounds": rounds}) if rounds else method
-        fitted = method.fit(train, progress=False, seed=seed, cohort=min(COHORT, clients))
+        fitted = method.fit(train, progress=False, seed=seed, cohort=min(COHORT, clients), reducer=PLAIN)
         asked = {client for client, memory in fitted.outcome.memories.items() if len(memory.values)}
         models = {client: fitted[client] if client in asked else fitted.adapt(client, train[client]) for client in test}
     return {**EMPTY, **cohort_score(models, test), "seconds": time.process_time() - began}

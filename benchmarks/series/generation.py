@@ -29,6 +29,7 @@ from printed import printed
 from results import write_results
 from setting import NAMES, Setting, make_setting
 
+from cotempo.federation.reducers import PlainReducer
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.metrics import ContextFID, correlational, discriminative, predictive
 from cotempo.series.windows import SeriesRows
@@ -92,7 +93,7 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
     """A model for each client."""
     model = FedTDD(common=setting.common, **options(method, data, size))
     if method in FEDERATED:
-        fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False)
+        fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False, reducer=PlainReducer())
         return {
             "models": {name: fitted[name] for name in setting.clients},
             "membership": float(np.mean(list(fitted.membership.values()))) if fitted.membership else "",
