@@ -42,6 +42,7 @@ __all__ = [
     "deal",
     "deal_types",
     "late_score",
+    "whole_span",
     "write_results",
 ]
 
@@ -102,6 +103,12 @@ def deal_types(
             tables[f"client-{number:03d}"] = held.select(np.arange(len(mine)))
         parts.append(tables)
     return parts[0], parts[1]
+
+
+def whole_span(*parts: Tables) -> tuple[float, float]:
+    """From the first start to the last end of all clients, asked or not."""
+    tables = [table for part in parts for table in part.values()]
+    return float(min(table.start.min() for table in tables)), float(max(table.end.max() for table in tables))
 
 
 def cohort_score(models: Mapping[str, Any], test: Tables) -> dict[str, float]:

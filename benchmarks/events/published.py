@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FILES, ROOT, Tables, archive_of, cohort_score, deal, deal_types, write_results
+from common import FILES, ROOT, Tables, archive_of, cohort_score, deal, deal_types, whole_span, write_results
 from parts import FOLDER, about, do_parts, read_parts
 
 from cotempo.events import EventArchive, FedPointProcess, FedPP, read_event_archive
@@ -104,7 +104,7 @@ def measure(
     clients, began = setting.get("clients", clients), time.process_time()
     train, test = make_data(data, setting, clients, seed)
     participation = Participation(setting.get("cohort", cohort), setting.get("period", 1))
-    method = FedPP(preset="paper", **{**size, **parameters})
+    method = FedPP(preset="paper", window=whole_span(train, test), **{**size, **parameters})
     fitted = method.fit(train, progress=False, seed=seed, cohort=participation, reducer=PlainReducer())
     asked = {name for name, memory in fitted.outcome.memories.items() if len(memory.values)}
     models = {name: fitted[name] if name in asked else fitted.adapt(name, train[name]) for name in test}

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import FILES, PERIODS, cohort_score, deal_types, write_results
+from common import FILES, PERIODS, cohort_score, deal_types, whole_span, write_results
 from parts import FOLDER, about, do_parts, read_parts
 
 from cotempo.events import FedNeural, FedPointProcess, FedPP
@@ -62,7 +62,8 @@ def measure(name: str, data: str, clients: int, share: float, rounds: int | None
     if "paper" not in name:
         models: Any = method.fit(train, progress=False, seed=seed, reducer=PLAIN)
     else:
-        method = method.model_copy(update={"rounds": rounds}) if rounds else method
+        changes = {"window": whole_span(train, test), **({"rounds": rounds} if rounds else {})}
+        method = method.model_copy(update=changes)
         fitted = method.fit(train, progress=False, seed=seed, cohort=min(COHORT, clients), reducer=PLAIN)
         asked = {client for client, memory in fitted.outcome.memories.items() if len(memory.values)}
         models = {client: fitted[client] if client in asked else fitted.adapt(client, train[client]) for client in test}
