@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import nn
 
+    from cotempo.learners import RoundRecord
     from cotempo.social.detector.client import DetectorMemory
-    from cotempo.social.graph_model.data import EventMemory, RoundRecord
+    from cotempo.social.graph_model.data import EventMemory
     from cotempo.social.graph_model.learner import EventLearner
 
 

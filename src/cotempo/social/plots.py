@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from cotempo.learners import RoundRecord
     from cotempo.social.detector.detection import Detection
     from cotempo.social.detector.model import Detector
     from cotempo.social.detector.store import EventRecord
-    from cotempo.social.graph_model.data import RoundRecord
 
 EVENTS_SHOWN = 15
 MARKERS = ("o", "s", "^", "D", "v")  # for events beyond the number of colours
