@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription
+from cotempo.data.faults import find_stuck, say_far_off
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError, nearest
@@ -17,7 +18,6 @@ from cotempo.typing import Floats, Indices
 
 GAP = 1.5
 SPREAD = 0.5
-FAR_OFF = 3  # times the range of all other values
 OFF_GRID = 0.25
 MOST_ROWS_PER_ROW = 1000
 
@@ -241,14 +241,27 @@ class Series(Table):
                 warnings.append(f"column {feature!r} is missing in all rows")
             elif self.rows > 1 and known.min() == known.max():
                 warnings.append(f"column {feature!r} is constant")
-            else:
-                warnings += [f"column {feature!r} is {sign}" for sign in _far_off(known)]
+        warnings += self.faults()
         start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
         return ClientDescription(
             client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings), step=self.step or None
         )
+
+    def faults(self) -> list[str]:
+        """Return in words where values are far from all others, and where a column repeats one for long."""
+        found, ends = [], [rows.stop for _, rows in self._runs]
+        for feature, values in zip(self.features, self.values.T, strict=True):
+            found += [f"column {feature!r} is {words}" for words in say_far_off(values)]
+            for stuck in find_stuck(values, ends):
+                first, last = (
+                    part if isinstance(part, str) else f"{part:.12g}"
+                    for part in self.span(self.time[stuck.first], self.time[stuck.last])
+                )
+                same = f"the same {stuck.value:g} in {stuck.rows:,} rows, from {first} to {last}"
+                found.append(f"column {feature!r} is {same}: a stuck sensor?")
+        return found
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table with one row of many-digit numbers inside the range of each feature, and these numbers."""
@@ -262,15 +275,6 @@ class Series(Table):
         unit = f", unit {self.unit}" if self.unit else ""
         size = f"{pluralize(self.rows, 'row')}, {pluralize(len(self.sequence_names()), 'sequence')}"
         return f"Series({size}, features {', '.join(self.features)}{unit})"
-
-
-def _far_off(values: Floats) -> Iterator[str]:
-    """Yield the least and the greatest value, in words, if it repeats far from all others, as -999 for missing does."""
-    for value in (values.min(), values.max()):
-        others, times = values[values != value], int((values == value).sum())
-        if times >= 3 and np.ptp(others) > 0 and np.abs(others - value).min() > FAR_OFF * np.ptp(others):
-            pass_it = f"pass missing=[{value:g}] if that means missing"
-            yield f"{value:g} in {times:,} rows, far from all others: {pass_it}"
 
 
 def gaps(time: Floats) -> Indices:

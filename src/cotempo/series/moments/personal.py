@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from cotempo.series.filling.gaps import interpolate_rows
 from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian
 from cotempo.series.moments.model_choice import PRIORS, hidings, piece_stream
-from cotempo.series.moments.moments import Units, WindowMoments
-from cotempo.series.seriesmoments import own_sums
+from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
+from cotempo.series.seriesmoments import learn, own_sums
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 
@@ -39,7 +39,10 @@ class Choice:
 
     are the moments it fills with, `share` is :math:`s` and `prior` one of `PRIORS`. `alone` and `together` are sums of
     absolute errors on hidden cells in each block of rows, in the owner's deviations, ``(blocks,)``; `cells` says how
-    many were hidden. `lines` is the sum of errors of linear interpolation there.
+    many were hidden. `lines` is the sum of errors of linear interpolation there, and `pooled` that of :math:`s = 1`.
+
+    Alone is what `SeriesMoments` learns from the owner's rows, in the owner's own units: nothing that others have or do
+    can change it.
     """
 
     share: float
@@ -48,47 +51,48 @@ class Choice:
     together: Floats
     cells: int
     lines: float = 0.0
+    pooled: float = 0.0
 
     def process(self, own: WindowMoments, total: WindowMoments) -> Gaussian:
         """Return the process for an owner's moments and those of all."""
         return Gaussian.of(own * (1 - self.share) + total * self.share, PRIORS[self.prior])
 
 
-def follow(rows: SeriesRows, units: Units, sums: PooledSums) -> Choice:
+def follow(rows: SeriesRows, units: Units, sums: PooledSums, window: int) -> Choice:
     """Choose how far to follow the others: hide cells, learn from the rest, alone and with shares of others' sums.
 
-    Gaps hidden are like those the rows have. With too few cells to hide, an owner follows the others fully.
+    Gaps hidden are like those the rows have. With too few cells to hide, an owner follows the others fully. `window` is
+    that of the owner's own model.
     """
-    inner = units.rows(rows)
-    target = hide_alike(inner)
+    target = hide_alike(find_units(**sum_units(rows)).rows(rows))
     blocks = np.arange(len(target)) // BLOCK_ROWS
-    hidden = SeriesRows(np.where(target, np.nan, rows.values), rows.lengths)
+    left = SeriesRows(np.where(target, np.nan, rows.values), rows.lengths)
     if target.sum() < FEWEST_HIDDEN or len(np.unique(blocks[target.any(axis=1)])) < FEWEST_BLOCKS:
         return Choice(1.0, sums.prior, np.zeros(0), np.zeros(0), 0)
-    own, others = own_sums(hidden, units, len(sums.total.products)), sums.total + sums.sent * -1.0
-    spread = np.sqrt(_variances(inner))
-
-    left = SeriesRows(np.where(target, np.nan, inner.values), rows.lengths)
+    spread, cells = np.sqrt(_variances(rows, 0.0)), int(target.sum())
 
     def errors_of(filled: Floats) -> Floats:
-        errors = np.abs(filled - inner.values) / spread
+        errors = np.abs(filled - rows.values) / np.where(spread > 0, spread, 1.0)
         return np.asarray(np.bincount(blocks, np.where(target, errors, 0.0).sum(axis=1)), dtype=np.float64)
 
-    def judge(share: float, prior: int) -> Floats:
-        return errors_of(Gaussian.of(own + others * share, PRIORS[prior]).fill(left))
-
-    cells, lines = int(target.sum()), float(errors_of(interpolate_rows(left, np.zeros(left.values.shape[1]))).sum())
-    alone = [judge(0.0, prior) for prior in range(len(PRIORS))]
-    prior = int(np.argmin([each.sum() for each in alone]))
+    lines = float(errors_of(interpolate_rows(left, np.zeros(left.values.shape[1]))).sum())
+    model, _, _ = learn(left, window)
+    alone = errors_of(model.measure(left)[0])
+    others = sums.total + sums.sent * -1.0
     if not others.counts.any():
-        return Choice(0.0, prior, alone[prior], alone[prior], cells, lines)
-    tried = [(0.0, prior), *((share, prior) for share in SHARES[1:-1]), (1.0, sums.prior)]
-    errors = np.array([alone[prior], *(judge(*each) for each in tried[1:])])
+        return Choice(0.0, model.prior, alone, alone, cells, lines)
+    own, inner = own_sums(left, units, len(sums.total.products)), units.rows(left)
+
+    def judge(share: float, prior: int) -> Floats:
+        return errors_of(units.undo(Gaussian.of(own + others * share, PRIORS[prior]).fill(inner)))
+
+    tried = [(0.0, model.prior), *((share, model.prior) for share in SHARES[1:-1]), (1.0, sums.prior)]
+    errors = np.array([alone, *(judge(*each) for each in tried[1:])])
     best, odd = int(errors.sum(axis=1).argmin()), np.arange(errors.shape[1]) % 2 == 1
     # Blocks in turn: what is chosen on one half is judged on the other; an owner that follows nobody gains nothing.
     halves = (errors[errors[:, other].sum(axis=1).argmin()] for other in (~odd, odd))
     together = np.where(odd, *halves) if best else errors[0]
-    return Choice(*tried[best], errors[0], together, cells, lines)
+    return Choice(*tried[best], errors[0], together, cells, lines, float(errors[-1].sum()))
 
 
 def hide_alike(rows: SeriesRows) -> NDArray[np.bool_]:
