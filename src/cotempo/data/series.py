@@ -185,6 +185,38 @@ class Series(Table):
         times, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return replace(self, sequence=names, time=times, values=values, weights=np.zeros(0))
 
+    def resample(self, step: Any) -> Self:
+        """Return means over bins of time, one row for each, stamped with its beginning; missing where a bin is empty.
+
+        Bins begin at multiples of `step` since 1970-01-01 UTC, or since 0 where time is a plain number.
+
+        Parameters
+        ----------
+        step
+            Length of a bin, a number in the table's unit or, where times are dates, a duration such as ``"1h"``.
+
+        Examples
+        --------
+        >>> Series.from_arrays([[1.0], [3.0], [5.0]], time=[0, 1, 4]).resample(2).values.ravel().tolist()
+        [2.0, nan, 5.0]
+        """
+        size, parts = self.clock.duration(step), []
+        for name, time, values in self.sequences():
+            place = np.floor(time / size * (1 + 1e-12)).astype(np.int64)
+            bins = np.arange(place[0], place[-1] + 1) if len(place) else place
+            if len(bins) > MOST_ROWS_PER_ROW * max(len(time), 1):
+                got = f"{len(bins):,} for {pluralize(len(time), 'row')} of {name!r}"
+                raise DataError(f"bins must be at most {MOST_ROWS_PER_ROW:,} times as many as rows, got {got}")
+            sums, counts = np.zeros((2, len(bins), len(self.features)))
+            np.add.at(sums, place - bins[0], np.nan_to_num(values))
+            np.add.at(counts, place - bins[0], ~np.isnan(values))
+            means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+            parts.append((np.full(len(bins), name), bins * size, means))
+        if not parts:
+            return self
+        names, times, found = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return replace(self, sequence=names, time=times, values=found, weights=np.zeros(0))
+
     def _picked(self, rows: ArrayLike) -> dict[str, Any]:
         weights = {"weights": self.row_weights[np.asarray(rows)]} if len(self.weights) else {}
         return super()._picked(rows) | weights

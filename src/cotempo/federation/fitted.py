@@ -276,8 +276,8 @@ def plus_minus(values: Sequence[float]) -> str:
     >>> plus_minus([0.1, 0.2, 0.3])
     '+0.2 ± 0.058'
     """
-    error = f" ± {standard_error(values):.2g}" if len(values) > 1 else ""
-    return f"{sum(values) / len(values):+.3g}{error}"
+    error = f" ± {standard_error(values):.2g}" if len(values) > 1 and any(values) else ""
+    return f"{sum(values) / len(values) + 0.0:+.3g}{error}"  # no minus before a zero
 
 
 def _some(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ Of all that is sent only totals are used.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +21,7 @@ from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
 from cotempo.data.clock import Clock
+from cotempo.data.tables import make_frame
 from cotempo.errors import Problem, SchemaError
 from cotempo.federation import (
     NOT_COMPARED,
@@ -130,6 +131,8 @@ class MomentsMemory:
     some rows with gaps, as `excerpt` returns them, for figures. `lines` is the error of linear interpolation on the
     cells that were hidden to compare, and `pooled` that of all clients' sums, NaN where none were. A client that
     follows nobody has `units` and `window` of its own. `apart` are the features it left out of the sums, as JSON.
+    `sensors` has rows, the share of missing cells, and errors of filling and of the line for each feature, in its unit,
+    ``(4, features)``.
     """
 
     calibration: Calibration
@@ -144,6 +147,7 @@ class MomentsMemory:
     units: Units | None = None
     window: int = 0
     apart: str = "[]"
+    sensors: Floats = field(default_factory=lambda: np.zeros((4, 0)))
 
 
 @register()
@@ -322,6 +326,8 @@ class FedMoments(Method):
 class FittedMoments(FittedOwners):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
+    measured_in: ClassVar[str] = " in standard deviations of each sensor"
+
     def __getitem__(self, client: str) -> MomentsModel:
         """Return one client's process with its intervals; without its memory here, that of all clients' moments."""
         super().__getitem__(client)
@@ -349,6 +355,20 @@ class FittedMoments(FittedOwners):
         known = (tuple(names), np.arange(len(columns)), window, memory.calibration, timing)
         units, marginals = memory.units or state.units.take(columns), memory.marginals or Marginals.of_moments(moments)
         return MomentsModel(*known, units, process, marginals)
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return what all results have, and how well each sensor is filled, in its own unit."""
+        words = ("rows", "missing, %", "error of filling", "error of a straight line")
+        rows = [
+            (name, feature, int(count), 100 * missing, *errors)
+            for name, own in sorted(self.outcome.memories.items())
+            for feature, (count, missing, *errors) in zip(
+                self.outcome.schemas[name].columns, own.sensors.T.tolist(), strict=False
+            )
+        ]
+        header = ("client", "sensor", *words)
+        columns = {title: [row[place] for row in rows] for place, title in enumerate(header)}
+        return {**super().tables(), **({"sensors, errors in their own units": make_frame(columns)} if rows else {})}
 
     def advice(self) -> list[str]:
         """Return what all results say, who keeps its own model, and who left a feature out of the sums."""
@@ -478,10 +498,15 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
     marginals = Marginals.of(rows, kept_own["window"]) if len(own) == count else None
     clock = prepared.rows.clock
     pieces = [clock[first:end] for first, end in prepared.rows.bounds] if len(clock) else []
+    gone = np.isnan(prepared.rows.values)
+    sensors = np.full((4, count), np.nan)
+    sensors[0], sensors[1] = len(gone), gone.mean(axis=0)
+    if cells:
+        sensors[2:, prepared.seen] = choice.sensors
     apart = [names[place] for place in own if place not in _alike(prepared, sent)[1]]
     return MomentsMemory(
         calibration, compared, None, process, marginals, usual_step(pieces), excerpt(prepared.rows), lines, pooled,
-        apart=json.dumps(apart), **kept_own,
+        apart=json.dumps(apart), sensors=sensors, **kept_own,
     )  # fmt: skip
 
 

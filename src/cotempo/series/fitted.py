@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cotempo.data import Series
 from cotempo.data.html import html_table
 from cotempo.data.tables import numbered, pluralize
-from cotempo.errors import DataError, ParameterError, Problem, nearest
+from cotempo.errors import DataError, ParameterError, Problem, nearest, warn
 from cotempo.federation import Fitted, Rng, plus_minus
 from cotempo.series.filling.ahead import LEVELS
 from cotempo.series.filling.calibration import FEWEST_CELLS, Calibration
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from cotempo.series.release import Released
 
 ONE_DEVIATION = 0.6827
+MOST_SHOWN = 8  # clients in a report
 HISTORY = 10  # windows before its end that a forecast looks at
 FEWEST_DRAWS = 20
+FEWEST_VALUES = 10
+FAR_AWAY, FAR_WIDER = 2.0, 8.0  # in widths of the range that was learned from
 
 
 class FilledRows(NamedTuple):
@@ -194,9 +197,9 @@ class FittedSeries(Saved, ABC):
     ) -> Comparison:
         """Compare with the simplest baselines, on a series the model has not learned from.
 
-        Without `horizon`, gaps are hidden and filled by the model, by linear interpolation, by the last value and by
-        the same time a season ago. With it, up to 30 forecasts are made from places spread over the series, beside the
-        last value and the same time a season ago.
+        Without `horizon`, gaps are hidden and filled by the model, by linear interpolation, by the last value, by the
+        same time a season ago and by the mean at that time of the season. With it, up to 30 forecasts are made from
+        places spread over the series, beside the same but the line; the mean is over the rows a forecast looks at.
 
         Parameters
         ----------
@@ -243,7 +246,27 @@ class FittedSeries(Saved, ABC):
         """Return a table, dataframe or file as a series on its grid; refuse one stamped unlike those learned from."""
         found = as_series(series)
         self.timing.match(found)
+        self.warn_of_units(found)
         return on_grid(found)
+
+    def known_ranges(self) -> Floats:
+        """Return the 5 and 95 % quantile of each feature learned from, ``(2, features)``; none where unknown."""
+        return np.zeros((2, 0))
+
+    def warn_of_units(self, series: Series) -> None:
+        """Warn of features whose level or spread is far from what was learned, as in another unit."""
+        low, high = self.known_ranges()
+        for name, least, most in zip([self.features[k] for k in self.order], low, high, strict=False):
+            values = series.values[:, series.features.index(name)] if name in series.features else np.zeros(0)
+            values = values[np.isfinite(values)]
+            if len(values) < FEWEST_VALUES or not most > least:
+                continue
+            first, last = np.quantile(values, [0.05, 0.95])
+            away = max(first - most, least - last, 0.0) / (most - least)
+            wider = (last - first) / (most - least)
+            if away > FAR_AWAY or wider > FAR_WIDER:
+                got = f"{first:.4g} to {last:.4g} here, {least:.4g} to {most:.4g} where the model learned"
+                warn(f"{name!r} is mostly {got}: another unit or sensor? What is filled may mean nothing")
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
@@ -338,6 +361,12 @@ class SeriesModel(FittedSeries):
         drawn = self.settings.sample_windows(self.weights, len(self.features), count, Rng(seed))
         return np.concatenate(self.scale.undo(drawn))
 
+    def known_ranges(self) -> Floats:
+        """Return about the quantiles that the mean and the deviation learned from have."""
+        middle = self.scale.undo(self.scale.centre)
+        half = 1.6 * self.scale.spread * (self.scale.high - self.scale.low) / 2
+        return np.stack([middle - half, middle + half])
+
     def decompose(self, series: Series) -> dict[str, Series]:
         """Decompose a series: ``trend``, ``season`` and ``residual`` add up to it, with its gaps filled."""
         columns = self.columns(series)
@@ -358,6 +387,8 @@ class SeriesModel(FittedSeries):
 class FittedOwners(Fitted):
     """The result of many owners of series: each has a model, and an error of filling hidden cells."""
 
+    measured_in: ClassVar[str] = ""
+
     def answer(self) -> str:
         """Return the error of filling hidden cells with its uncertainty."""
         benefit = list(self.benefit.values())
@@ -367,7 +398,7 @@ class FittedOwners(Fitted):
         gain = plus_minus([item.gain for item in benefit])
         lines = [getattr(self.outcome.memories[name], "lines", math.nan) for name in self.benefit]
         beside = "" if np.isnan(lines).any() else f", by linear interpolation {np.mean(lines):.3g}"
-        over = f"{benefit[0].metric}, mean over {pluralize(len(benefit), 'client')}"
+        over = f"{benefit[0].metric}{self.measured_in}, mean over {pluralize(len(benefit), 'client')}"
         if all(item.gain == 0 for item in benefit):
             same = "joining changed nothing, each client follows its own rows"
             return f"Hidden cells are filled with an error of {together:.3g}{beside}: {same} ({over})."
@@ -382,7 +413,7 @@ class FittedOwners(Fitted):
         """Draw filled gaps and synthetic windows of the first clients."""
         from cotempo.series.plots import plot_samples
 
-        found, known = {}, [name for name in self.names if name in self.outcome.memories][:3]
+        found, known = {}, [name for name in self.names if name in self.outcome.memories][:MOST_SHOWN]
         for name in known:
             model, excerpt = self[name], self.outcome.memories[name].excerpt
             if np.isnan(excerpt).any():

@@ -14,7 +14,7 @@ from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.fitted import FilledRows, FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.marginals import Marginals
+from cotempo.series.moments.marginals import DEVIATIONS, Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL, calibrate, choose, split, try_priors
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
 from cotempo.series.settings import SeriesSettings
@@ -86,6 +86,12 @@ class MomentsModel(FittedSeries):
         widths = self.calibration.widths(rows, deviation * self.units.step, levels, self.window)
         drawn = self.process.draw(inner, draws, Rng(seed, "impute")("draws")) if draws > 1 else None
         return FilledRows(back(filled), widths, None if drawn is None else back(drawn))
+
+    def known_ranges(self) -> Floats:
+        """Return the quantiles of the owner's own values."""
+        if not len(self.marginals.quantiles):
+            return super().known_ranges()
+        return np.array([[np.interp(d, DEVIATIONS, own) for own in self.marginals.quantiles] for d in (-1.645, 1.645)])
 
     def _sample(self, count: int, rows: int, seed: int) -> Floats:
         stream, marginals = Rng(seed, "sample")("draws"), self.marginals

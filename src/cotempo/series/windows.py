@@ -146,7 +146,9 @@ class Timing:
             learned, given = (f"{seconds / 3600:g} h" for seconds in (self.step, step))
             must = f"rows must be {learned} apart, as those the model learned from, got {given}"
             mend = f"series.regular('{self.step:g}s') adds the rows between, to be filled" if step > self.step else ""
-            raise DataError(f"{must}; {mend or 'take means over that time'}, or learn from such rows")
+            raise DataError(
+                f"{must}; {mend or 'take means over that time with series.resample'}, or learn from such rows"
+            )
 
 
 def need_count(name: str, value: Any) -> None:

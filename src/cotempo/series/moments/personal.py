@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +40,7 @@ class Choice:
     are the moments it fills with, `share` is :math:`s` and `prior` one of `PRIORS`. `alone` and `together` are sums of
     absolute errors on hidden cells in each block of rows, in the owner's deviations, ``(blocks,)``; `cells` says how
     many were hidden. `lines` is the sum of errors of linear interpolation there, and `pooled` that of :math:`s = 1`.
+    `sensors` has the mean error of the chosen filling and of the line for each feature, in its unit, ``(2, features)``.
 
     Alone is what `SeriesMoments` learns from the owner's rows, in the owner's own units: nothing that others have or do
     can change it.
@@ -52,6 +53,7 @@ class Choice:
     cells: int
     lines: float = 0.0
     pooled: float = 0.0
+    sensors: Floats = field(default_factory=lambda: np.zeros((2, 0)))
 
     def process(self, own: WindowMoments, total: WindowMoments) -> Gaussian:
         """Return the process for an owner's moments and those of all."""
@@ -64,35 +66,43 @@ def follow(rows: SeriesRows, units: Units, sums: PooledSums, window: int) -> Cho
     Gaps hidden are like those the rows have. With too few cells to hide, an owner follows the others fully. `window` is
     that of the owner's own model.
     """
-    target = hide_alike(find_units(**sum_units(rows)).rows(rows))
+    mine = find_units(**sum_units(rows))
+    target = hide_alike(mine.rows(rows))
     blocks = np.arange(len(target)) // BLOCK_ROWS
     left = SeriesRows(np.where(target, np.nan, rows.values), rows.lengths)
     if target.sum() < FEWEST_HIDDEN or len(np.unique(blocks[target.any(axis=1)])) < FEWEST_BLOCKS:
         return Choice(1.0, sums.prior, np.zeros(0), np.zeros(0), 0)
-    spread, cells = np.sqrt(_variances(rows, 0.0)), int(target.sum())
+    spread, cells = mine.step * np.sqrt(_variances(mine.rows(rows))), int(target.sum())
 
     def errors_of(filled: Floats) -> Floats:
-        errors = np.abs(filled - rows.values) / np.where(spread > 0, spread, 1.0)
+        errors = np.abs(filled - rows.values) / spread
         return np.asarray(np.bincount(blocks, np.where(target, errors, 0.0).sum(axis=1)), dtype=np.float64)
 
-    lines = float(errors_of(interpolate_rows(left, np.zeros(left.values.shape[1]))).sum())
+    def by_sensor(filled: Floats) -> Floats:
+        sums = np.where(target, np.abs(filled - rows.values), 0.0).sum(axis=0)
+        return np.where(target.any(axis=0), sums / np.maximum(target.sum(axis=0), 1), np.nan)
+
+    line = interpolate_rows(left, np.zeros(left.values.shape[1]))
+    lines = float(errors_of(line).sum())
     model, _, _ = learn(left, window)
-    alone = errors_of(model.measure(left)[0])
+    filled = [model.measure(left)[0]]
+    alone = errors_of(filled[0])
     others = sums.total + sums.sent * -1.0
     if not others.counts.any():
-        return Choice(0.0, model.prior, alone, alone, cells, lines)
+        each = np.stack([by_sensor(filled[0]), by_sensor(line)])
+        return Choice(0.0, model.prior, alone, alone, cells, lines, sensors=each)
     own, inner = own_sums(left, units, len(sums.total.products)), units.rows(left)
 
-    def judge(share: float, prior: int) -> Floats:
-        return errors_of(units.undo(Gaussian.of(own + others * share, PRIORS[prior]).fill(inner)))
-
     tried = [(0.0, model.prior), *((share, model.prior) for share in SHARES[1:-1]), (1.0, sums.prior)]
-    errors = np.array([alone, *(judge(*each) for each in tried[1:])])
+    for share, prior in tried[1:]:
+        filled.append(units.undo(Gaussian.of(own + others * share, PRIORS[prior]).fill(inner)))
+    errors = np.array([errors_of(each) for each in filled])
     best, odd = int(errors.sum(axis=1).argmin()), np.arange(errors.shape[1]) % 2 == 1
     # Blocks in turn: what is chosen on one half is judged on the other; an owner that follows nobody gains nothing.
     halves = (errors[errors[:, other].sum(axis=1).argmin()] for other in (~odd, odd))
     together = np.where(odd, *halves) if best else errors[0]
-    return Choice(*tried[best], errors[0], together, cells, lines, float(errors[-1].sum()))
+    each = np.stack([by_sensor(filled[best]), by_sensor(line)])
+    return Choice(*tried[best], errors[0], together, cells, lines, float(errors[-1].sum()), each)
 
 
 def hide_alike(rows: SeriesRows) -> NDArray[np.bool_]:
