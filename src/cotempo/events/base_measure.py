@@ -209,12 +209,12 @@ def _answer_choice(method: FedPP, design: FeatureDesign, common: Message, record
     """Send the held-out log-likelihood of each base measure, at the client's own level."""
     train, held = record.part(held=False), record.part(held=True)
     seen, unseen = unroll(train, design.decays, WHOLE), unroll(held, design.decays, WHOLE)
-    fields = {}
+    found = []
     for name in method.candidates:
         process, parameters = design.process(name), common[f"of {name}"]
         level = (train.events + 2) / (process.mass(seen, parameters).sum() + 2)
-        fields[f"of {name}"] = np.array([process_likelihood(process, parameters, unseen, float(level))[0]])
-    return Message(fields)
+        found.append(process_likelihood(process, parameters, unseen, float(level))[0])
+    return Message({"log_likelihood": np.array(found)})
 
 
 def _iterated(method: FedPP, stage: str, base: str) -> tuple[str, ...]:
@@ -312,7 +312,7 @@ def _absorb_base(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str
 
 
 def _absorb_choice(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
-    scores = {name: float(answers.sum[f"of {name}"][0]) for name in method.candidates}
+    scores = dict(zip(method.candidates, answers.sum["log_likelihood"].tolist(), strict=True))
     best = max(scores, key=lambda name: scores[name])
     # The curve has since learned from all that is not held out.
     parameters = state.timeline.curves[-1] if best == "curve" else state.candidates[best]
@@ -333,7 +333,7 @@ def expect_summary(phase: str) -> Expect:
         "totals": Spec((2,), low=0, description="your number of events and your exposure"),
         "gaps": Spec((len(OCTAVES) - 1,), low=0, description=gaps),
     }
-    return Expect(fields, sums=True)
+    return Expect(fields, sums=True, weight=(0, 1), rows=lambda one: 1.0 + float(one["totals"][0]), alike=_gap)
 
 
 def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
@@ -348,15 +348,28 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
             "spread": Spec((2,), low=0, description="squared misfit and expected events over coarse stretches"),
             "dispersion": DISPERSION,
         }
-        return Expect(fields, sums=True, rows=lambda message: float(message["events"].sum()))
+        # Who saw no event is compared as well.
+        return Expect(fields, True, (0, 1), rows=lambda message: 1.0 + float(message["events"].sum()), alike=_course)
     if phase in ("level", "relevel"):
         words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
-        fields = {"log_likelihood": Spec((2, len(SETTINGS)), description=words)}
+        fields = {"log_likelihood": Spec((2, len(SETTINGS)), votes=True, description=words)}
     elif phase == "choose":
         words = "held-out log-likelihood of base measures"
-        fields = {f"of {name}": Spec((1,), description=words) for name in method.candidates}
+        fields = {"log_likelihood": Spec((len(method.candidates),), votes=True, description=words)}
     else:
         names = _iterated(method, phase, state.design.base)
         sizes = {name: len(state.candidates[name]) * (1 if name == "renewal" else 2) for name in names}
         fields = {f"of {name}": Spec((size,), description="sums for the base measures") for name, size in sizes.items()}
-    return Expect(fields, sums=True)
+    return Expect(fields, sums=True, weight=(0, 1))
+
+
+def _course(message: Message) -> dict[str, Floats]:
+    """Return which share of the events a client had seen by each time: noise in single cells averages out."""
+    events = message["events"].sum(axis=0)
+    return {"events": np.cumsum(events) / max(float(events.sum()), 1.0)}
+
+
+def _gap(message: Message) -> dict[str, Floats]:
+    """Return the mean gap between a client's events."""
+    events, exposure = message["totals"]
+    return {"totals": np.log(np.maximum([exposure / (events + 1.0)], 1e-30))}

@@ -124,6 +124,8 @@ class Spec:
         Whether the last axis is the upper triangle of a symmetric matrix of moments, row by row.
     reported
         Whether the field decides no more than what is reported, or when to stop; robust reducers add it up as it is.
+    votes
+        Whether the last axis is of alternatives, of which the sum chooses one, and values say how well each does.
     grid
         Values are multiples of two to the power of this; a secure sum then needs to agree on no scale.
     description
@@ -137,6 +139,7 @@ class Spec:
     rules: tuple[Rule, ...] = ()
     packed: bool = False
     reported: bool = False
+    votes: bool = False
     grid: int | None = None
     description: str = ""
 
@@ -149,7 +152,8 @@ class Expect:
     With `is_opaque=True` the answer is masked or sealed, and records of it hold sizes only.
 
     `rows` says how many rows an answer sums over, if its fields grow with them. Answers of large and small clients can
-    then be compared row by row: that is how robust reducers find a client that differs from all others.
+    then be compared row by row: that is how robust reducers find a client that differs from all others. `alike` returns
+    by name what honest clients are alike in whatever their size and scale, which is compared more strictly.
     """
 
     fields: Mapping[str, Spec]
@@ -157,6 +161,7 @@ class Expect:
     weight: tuple[float, float] = (0.0, 1e12)
     is_opaque: bool = False
     rows: Callable[[Message], float] | None = None
+    alike: Callable[[Message], Mapping[str, Array]] | None = None
 
     def size_of(self, message: Message) -> float:
         """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""

@@ -102,7 +102,8 @@ class FedMean(Method):
         """Expect sums only."""
         if phase == "mean":
             about = "the mean of each variable over your complete rows; your number of rows is its weight"
-            return Expect({"mean": Spec((len(state.variables),), description=about)}, sums=True, weight=(1, 1e12))
+            fields = {"mean": Spec((len(state.variables),), description=about)}
+            return Expect(fields, sums=True, weight=(1, 1e12), rows=lambda message: 1.0)
         return Expect({"joining": expect_tally()}, sums=True)
 
     @property

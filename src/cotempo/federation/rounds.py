@@ -13,12 +13,14 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.reducers import DEFAULT_REDUCER, Reducer
+from cotempo.federation.reducers import DEFAULT_REDUCER, SUSPICION, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield, Validator
 from cotempo.settings import Settings
 from cotempo.storage.tree import freeze
 
+#: In how many steps a client may stand out before it is asked no more where clients are compared strictly.
+MOST_SUSPICIONS = 3
 #: Rows that an answer may stand for, in times those declared: weights of rows, and lags, make it a little more than 1.
 MOST_CLAIMED = 2.0
 
@@ -83,6 +85,8 @@ class Checkpoint:
         The memories the ledger names, if the engine keeps them in this process; empty otherwise.
     previous_ledger
         The ledger of the checkpoint before this one, whose memories clients must keep as well.
+    suspicions
+        In how many steps a client was left out because it differed from all others.
     """
 
     step: int
@@ -93,6 +97,7 @@ class Checkpoint:
     known: tuple[str, ...]
     memories: Mapping[str, Memory] = field(default_factory=dict)
     previous_ledger: Mapping[str, int] = field(default_factory=dict)
+    suspicions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,7 @@ def rounds(
     admission = Admission(method, engine, start.known, recorder)
     step, round, state, cohort = start.step, start.round, start.state, start.cohort
     ledgers = [dict(start.previous_ledger), dict(start.ledger)]  # of the kept checkpoints, oldest first
+    suspicions = Counter(start.suspicions)
     while True:
         began = time.perf_counter()
         if not cohort:  # nobody was there when this round was drawn
@@ -197,6 +203,7 @@ def rounds(
         expect = method.expects(state, ask.phase)
         for shield in options.shields:
             expect = shield.before(ask, expect)
+        ask = leave_out_suspects(ask, expect, suspicions)
         questions = make_questions(ask, options.run_id, step, round, ledgers)
         check = ReplyCheck(engine, options.shields, recorder)
         answers = options.reducer.gather(check.exchange, questions, expect)
@@ -206,6 +213,7 @@ def rounds(
         state, metrics, answers = absorber.absorb(answers, questions, check, expect)
         state = freeze(state)
         ledgers = [*ledgers[-1:], {**ledgers[-1], **answers.versions}]
+        suspicions.update(failure.client for failure in answers.failures if failure.kind == SUSPICION)
         finished = Step(
             step=step, round=round, phase=ask.phase, state=state, metrics=metrics, answers=answers, expect=expect,
             sent=check.sent, received=check.received, seconds=time.perf_counter() - began, ends_round=ask.ends_round,
@@ -217,7 +225,8 @@ def rounds(
         recorder.log(finished)
         if recorder is not NO_RECORDER:  # memories are collected for a checkpoint only
             known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
-            recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
+            kept = Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0], dict(suspicions))
+            recorder.checkpoint(kept)
         yield finished
 
 
@@ -257,6 +266,12 @@ def make_questions(
         )
         for name in sorted(set(ask.to))
     ]  # fmt: skip
+
+
+def leave_out_suspects(ask: Ask, expect: Expect, suspicions: Mapping[str, int]) -> Ask:
+    """Return the ask without clients that stood out again and again, where sums are compared; most must stay."""
+    trusted = [name for name in ask.to if suspicions.get(name, 0) < MOST_SUSPICIONS]
+    return replace(ask, to=trusted) if expect.sums and expect.alike and 2 * len(trusted) > len(ask.to) else ask
 
 
 class ReplyCheck:

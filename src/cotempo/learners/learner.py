@@ -19,8 +19,10 @@ from cotempo.devices import Device, find_device
 from cotempo.errors import ParameterError
 from cotempo.federation import EMPTY, Answers, Ask, Expect, Joining, Message, Question, Rng, Spec, expect_tally
 from cotempo.federation.method import Method, Metrics, Roster, Staleness
+from cotempo.federation.reducers import Reducer
 from cotempo.learners.state import LearnerMemory, LearnerState
 from cotempo.learners.training import Trained, from_vector, to_vector, train_epochs
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Singles
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Learner(Method):
     models of their own (`personal`), whether they send theirs (`sends_model`), and which fields besides (`extra`).
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     phases: ClassVar[tuple[str, ...]] = ("train", "finish")
     Memory: ClassVar[type | None] = LearnerMemory
     State: ClassVar[type] = LearnerState
@@ -243,7 +246,7 @@ class Learner(Method):
             "scored": Spec((), "float", low=0, high=1, description="1 where you have validation rows, else 0"),
             **self.extra,
         }
-        return Expect(fields, sums=self.sums, weight=(0, 1e12))
+        return Expect(fields, sums=self.sums, weight=(0, 1e12), rows=lambda message: 1.0)
 
     def work(self, state: LearnerState) -> tuple[float, float]:
         """Return rounds done and in all; to compare, clients learn alone for as many rounds again."""

@@ -73,6 +73,7 @@ from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_or
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.privacy.settings import Privacy
+from cotempo.robust.per_row import relations
 from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
@@ -694,7 +695,10 @@ class OneRound(Method):
             fields = {"edges": Spec((), "float", low=0, description="how many edges your network has within a step")}
         counted = {"compare": "rows"}.get(phase, "counts")
         rows = (lambda message: float(np.atleast_2d(message[counted]).sum(axis=0).max())) if counted in fields else None
-        return Expect(fields, sums=True, rows=rows)
+        # With gaps each product is of other rows.
+        is_complete = phase == "products" and not state.gaps
+        alike = (lambda message: relations(message["products"] / message["counts"])) if is_complete else None
+        return Expect(fields, sums=True, rows=rows, alike=alike)
 
     @property
     def most_questions(self) -> dict[str, int]:

@@ -32,6 +32,7 @@ from cotempo.federation import (
     Spec,
     register,
 )
+from cotempo.federation.reducers import Reducer
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
 from cotempo.networks.moments import Gram, Sums, check_table, transitions, unpack, varying
@@ -41,6 +42,7 @@ from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
 from cotempo.networks.scores.parent_sets import centrings, parent_sets
 from cotempo.privacy.settings import Privacy
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
 Score = Literal["auto", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier"]
@@ -140,6 +142,7 @@ class EdgeRanking(Method):
     True
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     for_other_columns: ClassVar[str] = "OneRound takes clients with different variables"
     phases: ClassVar[tuple[str, ...]] = ("levels", "spread", "histogram", "moments")
@@ -469,7 +472,12 @@ class EdgeRanking(Method):
             if self.score in _THIRDS:
                 about = "the sum of x_i squared times x_j, for each pair of standardised variables"
                 fields["thirds"] = Spec((kept, kept), description=about)
-        return Expect(fields, sums=True)
+        counts = {
+            "levels": lambda message: float(message["cells"].max()),
+            "histogram": lambda message: float(message["counts"].sum(axis=1).max()),
+            "moments": lambda message: float(message["counts"].max()),
+        }
+        return Expect(fields, sums=True, rows=counts.get(phase))
 
     def result(self, outcome: Outcome) -> FittedRanking:
         """Return the ranking."""

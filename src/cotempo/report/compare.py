@@ -76,8 +76,8 @@ def paired_differences(results: Mapping[str, Fitted]) -> tuple[dict[str, dict[st
         changed = [client for client in fitted.benefit if not same_table(base, fitted, client)]
         if changed:
             excluded.append(
-                f"{name} and {first} had different tables of {', '.join(changed)}: errors on different data do not tell "
-                "which run is better, and are not compared."
+                f"{name} and {first} had different tables of {', '.join(changed)}: errors on different data do "
+                "not tell which run is better, and are not compared."
             )
         for client, after in fitted.benefit.items():
             before = base.benefit.get(client)

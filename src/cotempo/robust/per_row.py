@@ -15,6 +15,8 @@ from cotempo.typing import Floats
 
 #: What a row contributes must be smaller.
 LARGEST = 1e100
+#: Logarithms are of at least this.
+TINY = 1e-150
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class PerRow:
 
 def decides(spec: Spec) -> bool:
     """Return whether a field decides something that a liar could want; flags from 0 to 1 can do little."""
-    return spec.dtype not in ("str", "bool") and not spec.reported and not (spec.low >= 0 and spec.high <= 1)
+    is_number = spec.dtype not in ("str", "bool") and None not in spec.shape
+    return is_number and not spec.reported and not spec.votes and not (spec.low >= 0 and spec.high <= 1)
 
 
 def diagonal_places(pairs: int) -> tuple[int, Floats]:
@@ -87,6 +90,29 @@ def diagonal_places(pairs: int) -> tuple[int, Floats]:
     side = round((math.sqrt(8 * pairs + 1) - 1) / 2)
     row = np.arange(side)
     return side, row * side - row * (row - 1) // 2
+
+
+def relations(packed: Floats) -> dict[str, Floats]:
+    """Return correlations, logarithms of spreads about their median, and the scale that neither depends on.
+
+    Examples
+    --------
+    >>> relations(np.array([4.0, 3.0, 9.0]))["correlations"]
+    array([0.5])
+    """
+    side, diagonal = diagonal_places(packed.shape[-1])
+    rows, columns = np.triu_indices(side, 1)
+    spread = np.sqrt(packed[..., diagonal].clip(0))
+    scale = spread[..., rows] * spread[..., columns]
+    related = np.divide(packed[..., diagonal[rows] + columns - rows], scale, out=np.zeros_like(scale), where=scale > 0)
+    scale = np.log(np.maximum(spread, TINY)).mean(keepdims=True)
+    return {"correlations": related, "spreads": about_own_median(spread), "scale": scale}
+
+
+def about_own_median(values: Floats) -> Floats:
+    """Return logarithms about the median of the last axis: sizes relative to each other, whatever their unit."""
+    logarithms = np.log(np.maximum(values, TINY))
+    return np.asarray(logarithms - np.median(logarithms, axis=-1, keepdims=True))
 
 
 def make_packed_semidefinite(packed: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
@@ -21,8 +22,12 @@ from cotempo.federation.reducers import (
 from cotempo.robust.per_row import PerRow, decides
 from cotempo.robust.rules import RULES, mix_neighbours
 from cotempo.robust.screening import find_suspects
+from cotempo.robust.votes import count_votes
 from cotempo.settings import Settings
 from cotempo.typing import Floats
+
+#: Screening holds all answers of a step; of more numbers than this it would take gigabytes, and is left out.
+MOST_VALUES = 100_000_000
 
 RuleName = Literal[
     "screen", "median", "trimmed_mean", "multi_krum", "geometric_median", "centred_clipping", "norm_bound", "mean"
@@ -33,7 +38,8 @@ class Robust(Settings):
     """Take sums by a rule that a minority of lying clients cannot move far.
 
     Sums are taken row by row: the rule's centre of what a row contributes at each client, times all rows. Phases that
-    need single answers are left to the method. Under the secure sum the rule goes over sums of groups of three or more.
+    need single answers are screened by ``screen`` and else left to the method. Under the secure sum the rule goes over
+    sums of groups of three or more.
 
     Examples
     --------
@@ -67,17 +73,31 @@ class Robust(Settings):
 
     def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
         """Ask once, and sum what comes by the rule."""
-        if not expect.sums or not questions:
+        if not self._has_work(questions, expect):
             return PlainReducer().gather(exchange, questions, expect)
         replies = sorted(exchange(questions, expect), key=lambda reply: reply.client)
         messages = {reply.client: reply.message for reply in replies if reply.message is not None}
-        total, left_out = self.combine(messages, expect)
+        total: Message | None = None
+        if expect.sums:
+            total, left_out = self.combine(messages, expect)
+        else:
+            left_out = find_suspects(messages, expect)
         failures = [reply.failure for reply in replies if reply.failure is not None]
         for question in questions:
             if detail := left_out.get(question.client):
                 failures.append(Failure(question.client, question.step, question.phase, SUSPICION, detail))
         versions = {reply.client: reply.version for reply in replies if reply.client in {*messages} - {*left_out}}
-        return Answers(tuple(versions), total, versions=versions, failures=tuple(failures))
+        each = None if expect.sums else {name: messages[name] for name in versions}
+        return Answers(tuple(versions), total, each, versions=versions, failures=tuple(failures))
+
+    def _has_work(self, questions: Sequence[Question], expect: Expect) -> bool:
+        """Return whether answers must be held and compared; a plain sum holds one at a time."""
+        if self.rule != "screen":
+            return bool(questions) and expect.sums
+        compares = expect.rows is not None or any(spec.votes for spec in expect.fields.values())
+        values = sum(math.prod(length or 1 for length in spec.shape) for spec in expect.fields.values())
+        is_small = len(questions) * values <= MOST_VALUES
+        return bool(questions) and ((is_small and compares) or (expect.sums and self.cap is not None))
 
     def combine(self, messages: Mapping[str, Message], expect: Expect) -> tuple[Message, dict[str, str]]:
         """Return the sum of answers by the rule, and who was left out of it, each with the reason."""
@@ -88,8 +108,18 @@ class Robust(Settings):
             messages = {name: message for name, message in messages.items() if name not in left_out}
         replies = [Reply(name, 0, 0, message) for name, message in self.limit(messages, expect).items()]
         plain = gather_sum(replies, [*messages]).sum
+        plain = self.choose(messages, expect, plain)
         is_done = self.rule == "screen" or len(messages) < 3
         return (plain if is_done else self.center(messages, expect, plain)), left_out
+
+    def choose(self, messages: Mapping[str, Message], expect: Expect, plain: Message) -> Message:
+        """Return the sum with votes counted so that a few cannot force their choice on the others."""
+        names = [name for name, spec in expect.fields.items() if spec.votes] if self.rule != "mean" else []
+        if not names or not messages:
+            return plain
+        votes = {name: np.stack([one.weight * one[name] for one in messages.values()]) for name in names}
+        counted = {name: count_votes(votes[name], plain[name]) for name in names}
+        return Message({**plain, **counted}, weight=plain.weight)
 
     def limit(self, messages: Mapping[str, Message], expect: Expect) -> dict[str, Message]:
         """Return answers whose weights are lowered so that nobody counts more than `cap` times the median client."""

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from cotempo.federation.exchange import Expect
 from cotempo.federation.message import Message
-from cotempo.robust.per_row import PerRow
+from cotempo.robust.per_row import PerRow, decides
 from cotempo.typing import Floats
 
 #: Of fewer clients nobody can say who is the odd one.
 FEWEST = 5
 #: Of one or two numbers, such as counts, clients often have the same, and then any other stands out.
 FEWEST_VALUES = 3
-#: How many times the median client's distance makes a suspect; more where a field has few values, which vary by chance.
+#: How many times the median client's distance makes a suspect; more where there are few values, which vary by chance.
 SUSPECT, FEW_VALUES = 5.0, 10.0
+#: The same of what clients are alike in whatever their size and scale: there honest ones vary less.
+SUSPECT_ALIKE, FEW_ALIKE = 4.0, 1.5
+#: The same of a single number, such as a scale.
+SINGLE = 5.0
+#: An answer that has sums is of at least so many rows, which may have weights.
+LEAST_ROWS = 1e-3
+#: From so many values on, the scale of each can be told.
+MANY = 12
+#: Where that is known, fields themselves may differ so many times as much: scales of honest clients do.
+FORGIVEN = 2.0
 
 
-def influence(answers: PerRow) -> dict[str, Floats]:
-    """Return by field how far each client is from the median of all, in distances of the median client.
+class Distances(NamedTuple):
+    """How far clients are from the median of all in one respect: times the median client's distance, and the limit."""
 
-    The distance is that of the value that differs most: a forged edge changes few of many. A client of few rows may be
-    further away, by chance.
-    """
-    found = {}
-    forgiven = np.minimum(1.0, np.sqrt(answers.sizes / np.median(answers.sizes)))
-    for field in answers.fields:
-        values = answers.vectors[:, field.place]
-        if values.shape[1] < FEWEST_VALUES:
-            continue
-        away = forgiven * np.abs(values - np.median(values, axis=0)).max(axis=1)
-        least = 1e-6 * float(np.abs(values).max())
-        found[field.name] = away / (max(float(np.median(away)), least) or 1.0)
-    return found
+    name: str
+    times: Floats
+    limit: float
 
 
 def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, str]:
@@ -47,18 +48,63 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
     >>> find_suspects(told, Expect({"sum": Spec((50,))}, sums=True, rows=lambda message: 4.0))
     {'f': "its 'sum' differs over 6 times as much from all others' as the median client's"}
     """
-    if expect.rows is None or len(messages) < FEWEST:
+    if expect.rows is None:
         return {}
-    answers = PerRow.of(messages, expect)
+    baseless = {name: detail for name, message in messages.items() if (detail := _is_baseless(message, expect))}
+    answers = PerRow.of({name: message for name, message in messages.items() if name not in baseless}, expect)
     if len(answers.names) < FEWEST:
-        return {}
+        return baseless
     worst: dict[str, tuple[float, str]] = {}
-    for field, ratios in influence(answers).items():
-        length = next(one.place.stop - one.place.start for one in answers.fields if one.name == field)
-        limit = SUSPECT * (1 + FEW_VALUES / length)
-        for name, ratio in zip(answers.names, ratios.tolist(), strict=True):
-            if ratio > limit and ratio / limit > worst.get(name, (1.0, ""))[0]:
-                worst[name] = ratio / limit, f"its {field!r} differs over {limit:.0f} times as much from all others'"
+    for field, times, limit in _all_distances(answers, messages, expect):
+        for name, excess in zip(answers.names, (times / limit).tolist(), strict=True):
+            if excess > worst.get(name, (1.0, ""))[0]:
+                worst[name] = excess, f"its {field!r} differs over {limit:.0f} times as much from all others'"
     most = (len(answers.names) - 1) // 2
     chosen = sorted(worst, key=lambda name: worst[name][0], reverse=True)[:most]
-    return {name: f"{worst[name][1]} as the median client's" for name in sorted(chosen)}
+    return {**baseless, **{name: f"{worst[name][1]} as the median client's" for name in sorted(chosen)}}
+
+
+def _is_baseless(message: Message, expect: Expect) -> str:
+    """Return what is wrong with an answer that sums over no rows, and yet has sums of some."""
+    if not message.weight > 0 or expect.size_of(message) >= LEAST_ROWS * message.weight:
+        return ""
+    named = (name for name, spec in expect.fields.items() if decides(spec) and np.any(message[name]))
+    return next((f"it is of no rows, and yet its {name!r} is not zero" for name in named), "")
+
+
+def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> Iterator[Distances]:
+    """Yield distances in every respect; a client of few rows may be further away, by chance."""
+    forgiven = np.minimum(1.0, np.sqrt(answers.sizes / np.median(answers.sizes)))
+    most = SUSPECT if expect.alike is None else FORGIVEN * SUSPECT
+    for field in answers.fields:
+        values = answers.vectors[:, field.place]
+        if values.shape[1] >= FEWEST_VALUES:
+            # The value that differs most: a forged edge changes few of many.
+            away = forgiven * np.abs(values - np.median(values, axis=0)).max(axis=1)
+            least = 1e-6 * float(np.abs(values).max())
+            yield Distances(field.name, _in_medians(away, least), most * (1 + FEW_VALUES / values.shape[1]))
+    for name, values in _alike(answers, messages, expect):
+        away = np.abs(values - np.median(values, axis=0))
+        usual = np.median(away, axis=0)
+        least = max(float(np.median(usual[usual > 0])) if usual.any() else 0.0, 1e-6 * float(np.abs(values).max()))
+        # Of many values each has its own scale: where honest clients agree, little is much.
+        relative = away / (np.maximum(usual, least or 1.0) if len(usual) >= MANY else least or 1.0)
+        few = SINGLE if values.shape[1] < FEWEST_VALUES else FEW_ALIKE
+        limit = SUSPECT_ALIKE * (1 + few / values.shape[1])
+        for distance in (relative.max(axis=1), np.sqrt(np.square(relative).mean(axis=1))):
+            yield Distances(name, _in_medians(forgiven * distance, 1e-6), limit)
+
+
+def _alike(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> Iterator[tuple[str, Floats]]:
+    """Yield what a method says honest clients are alike in, ``(clients, values)``."""
+    if expect.alike is not None:
+        with np.errstate(all="ignore"):
+            told = [expect.alike(messages[name]) for name in answers.names]
+        for name in told[0]:
+            values = np.stack([np.asarray(one[name], np.float64).ravel() for one in told])
+            yield name, np.nan_to_num(values, nan=0.0, posinf=1e9, neginf=-1e9).clip(-1e9, 1e9)
+
+
+def _in_medians(away: Floats, least: float) -> Floats:
+    """Return distances in multiples of the median client's."""
+    return np.asarray(away / (max(float(np.median(away)), least) or 1.0))

@@ -41,6 +41,8 @@ from cotempo.federation import (
     register,
     standard_error,
 )
+from cotempo.federation.reducers import Reducer
+from cotempo.robust.reducer import SCREEN
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.fitted import FittedOwners
@@ -166,6 +168,7 @@ class FedMoments(Method):
     False
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
@@ -254,7 +257,7 @@ class FedMoments(Method):
         if state.sweep:
             sent |= {"products": state.products, "counts": state.counts}
         if state.phase == "compare":
-            sent["prior"] = state.prior
+            sent |= {"prior": state.prior, "noised": not state.pairs.any()}
         return Ask(state.phase, cohort, Message(sent), ends_round=state.phase == "compare")
 
     def absorb(
@@ -316,7 +319,8 @@ class FedMoments(Method):
             }
         else:
             fields = {"joining": expect_tally()}
-        return Expect(fields, sums=True)
+        rows = (lambda message: float(message["counts"].max())) if "counts" in fields else None
+        return Expect(fields, sums=True, rows=rows)
 
     def result(self, outcome: Outcome) -> FittedMoments:
         """Return one process, for all features and for those of each client."""
@@ -474,10 +478,11 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
     def calibrated(judge: Gaussian) -> Calibration:
         return model_choice.calibrate(judge, units, units.rows(held), common).embed(prepared.seen, count)
 
-    if memory.sent is None:  # with noise nobody knows its own part of the sums: all follow them
+    if sent["noised"]:  # nobody knows its own part of the sums: all follow them
         return replace(memory, calibration=calibrated(Gaussian.of(first.take(own), PRIORS[sent["prior"]])))
     alone = window or own_window(rows)
-    choice = follow(rows, units, PooledSums(total.take(own), memory.sent, sent["prior"]), alone)
+    added = memory.sent or WindowMoments.none(common, len(own))  # nothing, where it was left out of the sums
+    choice = follow(rows, units, PooledSums(total.take(own), added, sent["prior"]), alone)
     every = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
     kept_own: dict[str, Any] = {"window": common}
     if len(own) < count:  # what was never measured here, others know

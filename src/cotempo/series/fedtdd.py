@@ -39,6 +39,8 @@ from cotempo.federation import (
     expect_tally,
     register,
 )
+from cotempo.federation.reducers import Reducer
+from cotempo.robust.reducer import SCREEN
 from cotempo.series import fedmoments
 from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, NamedRows, contribute
 from cotempo.series.filling.calibration import Calibration, add_imputation_errors, calibrate, imputation_errors
@@ -57,11 +59,13 @@ from cotempo.typing import Floats
 if TYPE_CHECKING:
     from cotempo.privacy.settings import Privacy
     from cotempo.series.nn.training import TrainingWindows
+    from cotempo.series.private.fedtdd import PrivateFedTDD
 
 Reply = tuple[Message, "ClientMemory | None"]
 Absorbed = tuple["FedTDDState", Metrics]
 Calibrated = Sequence[tuple[Fills, SeriesRows]]
 HELD_OUT, EVERY = 0.2, 3
+MOST_RELEASED = 3  # times as many windows as the median client's may a client add to the bank
 # Of a training step, and of a phase at one client, relative; measured on one CPU thread with 2,000 rows a client.
 COSTS = {"distil": 1, "tokens": 4, "start": 1.5, "correct": 6.5, "train": 1.5, "sums": 30, "impute": 100, "score": 150}
 
@@ -178,6 +182,7 @@ class FedTDD(SeriesSettings, Method):
     False
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ("join", *SUMS, "distil", "correct", "impute", "train", "share", "score")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -189,6 +194,7 @@ class FedTDD(SeriesSettings, Method):
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     learns_alone: ClassVar[str] = "SeriesDiffusion().fit(table)"
     Memory: ClassVar[type | None] = ClientMemory
     metric: ClassVar[str] = fedmoments.METRIC
@@ -358,12 +364,11 @@ class FedTDD(SeriesSettings, Method):
 
     # The coordinator.
 
-    def private(self, privacy: Privacy) -> Method:
-        """Refuse: clients report losses and scores, and their networks learn from single windows."""
-        raise ParameterError(
-            "epsilon must be left out with FedTDD, whose clients report losses, shares and scores of their own rows; "
-            "FedMoments fills gaps from noised sums"
-        )
+    def private(self, privacy: Privacy) -> PrivateFedTDD:
+        """Return the form of which nothing crosses but noised moments."""
+        from cotempo.series.private.fedtdd import PrivateFedTDD
+
+        return PrivateFedTDD.of(self, privacy)
 
     def check(self, roster: Roster) -> None:
         """Require all common features of every client, and the same unit of time; other features may differ."""
@@ -462,8 +467,12 @@ class FedTDD(SeriesSettings, Method):
         return self.schedule(self.pretrain_steps, (2 if tuning else 1) * rate)
 
     def expand(self, state: FedTDDState, sent: Mapping[str, Message]) -> Absorbed:
-        """Expand the public data by what clients released (lines 12 to 15), and count what they withheld."""
-        bank = np.concatenate([state.bank, *(reply["windows"] for reply in sent.values())])
+        """Expand the public data by what clients released (lines 12 to 15), and count what they withheld.
+
+        Nobody adds more than `MOST_RELEASED` times as many windows as the median client.
+        """
+        most = math.ceil(MOST_RELEASED * np.median([len(reply["windows"]) for reply in sent.values()] or [0]))
+        bank = np.concatenate([state.bank, *(reply["windows"][:most] for reply in sent.values())])
         withheld = {name: state.withheld.get(name, 0) + reply["withheld"] for name, reply in sent.items()}
         membership = {name: reply["membership"] for name, reply in sent.items() if self.gate}
         metrics = {
@@ -560,7 +569,7 @@ class FedTDD(SeriesSettings, Method):
             if self.gate:
                 score = "how well they tell who was trained on; 0.5: not at all"
                 fields["membership"] = Spec((), "float", 0, 1, description=score)
-            return Expect(fields)
+            return Expect(fields, rows=lambda message: float(len(message["windows"])), alike=_moments_of)
         if phase == "score":
             return Expect({"joining": expect_tally()}, sums=True)
         return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")}, sums=True)
@@ -848,6 +857,14 @@ def score(method: FedTDD, question: Question, data: ClientData, memory: ClientMe
         compared = np.array([own.mean(), shared.mean(), fedmoments.block_error(own - shared, len(own))])
     calibration = calibrate(method, parts, rng("calibration"))
     return Message({"joining": method.tally(compared)}), replace(memory, calibration=calibration, compared=compared)
+
+
+def _moments_of(message: Message) -> dict[str, Floats]:
+    """Return by feature the released windows' mean, spread and roughness, for which no two clients must be alike."""
+    windows = np.asarray(message["windows"], np.float64)
+    flat = windows.reshape(-1, windows.shape[-1])
+    rough = np.diff(windows, axis=1).reshape(-1, windows.shape[-1]).std(axis=0)
+    return {"windows": np.concatenate([flat.mean(axis=0), flat.std(axis=0), rough])}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -35,6 +35,8 @@ from cotempo.federation import (
     expect_tally,
     register,
 )
+from cotempo.federation.reducers import Reducer
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Floats
 
 OVER_TIME = ("profile", "histogram", "density", "steps")
@@ -75,6 +77,7 @@ class FedPointProcess(Method):
     True
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "events"
     phases: ClassVar[tuple[str, ...]] = ("span", "describe", "learn", "level")
     State: ClassVar[type] = ProcessState
@@ -207,7 +210,8 @@ class FedPointProcess(Method):
             fields = {"fit": Spec((), "float", description="log-likelihood of your events"), "joining": expect_tally()}
             return Expect(fields, sums=True)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
-        return Expect({"sums": Spec((size,), description="sums for the parameters of the process")}, sums=True)
+        fields = {"sums": Spec((size,), description="sums for the parameters of the process")}
+        return Expect(fields, sums=True, weight=(0, 1), rows=lambda message: 1.0)
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""

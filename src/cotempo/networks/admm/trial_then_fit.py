@@ -53,6 +53,7 @@ from cotempo.networks.moments import (
 )
 from cotempo.networks.network import Network
 from cotempo.networks.offsets import compare_offsets
+from cotempo.robust.per_row import about_own_median
 from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
@@ -444,9 +445,11 @@ class TrialThenFit(Method):
             rows = Spec((2,), low=0, high=1e12, description="how many rows these are sums of")
             squares = Spec((2, side), low=0, description=about)
             own = Spec((len(state.variables),), low=0, description="the same of each variable about your own mean")
-            return Expect({"squares": squares, "own": own, "rows": rows}, sums=True, rows=count_rows)
+            fields = {"squares": squares, "own": own, "rows": rows}
+            return Expect(fields, sums=True, rows=count_rows, alike=lambda one: {"own": about_own_median(one["own"])})
         if phase == "solve":
-            return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12), rows=lambda message: 1.0)
+            solving = self._solve_fields(state)
+            return Expect(solving, sums=True, weight=(1, 1e12), rows=lambda message: 1.0, alike=_fit_of)
         fields = {
             "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
             "densities": Spec((candidates,), description="how well the networks learned together predict them, summed"),
@@ -517,3 +520,10 @@ def choose_candidate(rows: float, densities: Floats, products: Floats) -> int:
     squares = squares.diagonal() - 2 * squares[best] + squares[best, best]
     spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
     return int(np.flatnonzero(mean >= mean[best] - spread - TIE)[-1])
+
+
+def _fit_of(message: Message) -> dict[str, Floats]:
+    """Return a client's network, and which variables the common one explains better and worse in its rows."""
+    # Candidates differ little in this: their mean.
+    unexplained = {"variance": about_own_median(message["variance"].mean(axis=0))} if "variance" in message else {}
+    return {"target": message["target"], **unexplained}

@@ -25,6 +25,8 @@ from cotempo.federation import (
     register,
 )
 from cotempo.federation.method import Method, Metrics, Roster, agree
+from cotempo.federation.reducers import Reducer
+from cotempo.robust.reducer import SCREEN
 from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
 from cotempo.social.detector.detection import check_labels
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
@@ -76,6 +78,7 @@ class EventDetector(Method):
     (80, True)
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "posts"
     phases: ClassVar[tuple[str, ...]] = ("sums", "events")
     private_units: ClassVar[tuple[str, ...]] = ("row",)
@@ -204,7 +207,7 @@ class EventDetector(Method):
                 "time_distance": Spec((), "float", low=0, description=away),
                 "posts_with_time": Spec((), "float", low=0, description="your labelled posts that have a time"),
             }
-            return Expect(fields, sums=True)
+            return Expect(fields, sums=True, rows=lambda message: message["documents"], alike=_length)
         fields = {"joining": expect_tally(), "events": Spec((), "float", low=0, description="your number of events")}
         return Expect(fields, sums=True)
 
@@ -225,3 +228,9 @@ def _fields(sums: EventSums) -> dict[str, Any]:
 
 def _read(message: Message) -> EventSums:
     return EventSums(*(message[name] for name in SUMS))
+
+
+def _length(message: Message) -> dict[str, Any]:
+    """Return how many n-grams a client's posts have: words differ from client to client, lengths do not much."""
+    ngrams = float(message["frequency"].sum(dtype=np.float64)) / max(message["documents"], 1e-9)
+    return {"frequency": np.log([max(ngrams, 1e-30)])}

@@ -22,6 +22,7 @@ from cotempo.typing import Singles
 
 ENCODER_PHASES = ("frequencies", "sketch")
 POSTS_PER_COLUMN = 4
+BLOCKS = 16  # of buckets in which sketches of clients are compared
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,10 @@ class SharedEncoder:
                 "frequency": Spec((self.buckets,), low=0, description="in how many posts each hashed n-gram occurs"),
                 "documents": Spec((), "float", low=1, description="your number of posts"),
             }
-            return Expect(fields, sums=True)
+            return Expect(fields, sums=True, rows=lambda message: message["documents"])
         about = "a random mixture of n-gram co-occurrences over all your posts"
-        return Expect({"sketch": Spec((self.buckets, self.columns), "float32", description=about)}, sums=True)
+        fields = {"sketch": Spec((self.buckets, self.columns), "float32", description=about)}
+        return Expect(fields, sums=True, rows=lambda message: 1.0, alike=_outline)
 
     def absorb(self, answers: Answers) -> SharedEncoder:
         """Make the weights, then the basis, from the sums."""
@@ -111,3 +113,11 @@ def answer_encoder(question: Question, counts: Counts, dimension: int) -> Messag
     if columns > (most := most_columns(dimension)):
         raise MessageError(f"a sketch must have at most {most} columns with these parameters, got {columns}")
     return Message({"sketch": sketch(weighted, question.common["seed"], columns)})
+
+
+def _outline(message: Message) -> dict[str, Singles]:
+    """Return a sketch's size, and coarsely where it lies: enough to see one that is of no posts."""
+    sketch = message["sketch"]
+    size = np.linalg.norm(sketch)
+    blocks = np.stack([part.sum(axis=0) for part in np.array_split(sketch, BLOCKS)])
+    return {"sketch": blocks / max(size, 1e-30), "size of the sketch": np.log(np.maximum(size, 1e-30)).reshape(1)}
