@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -55,7 +56,9 @@ def predict(
     run: RunPath,
     given: Given,
     out: OutPath,
-    horizon: Annotated[float, typer.Option(help="How far ahead: rows of a series, or time for events.")] = 0.0,
+    horizon: Annotated[
+        str, typer.Option(help="How far ahead: rows of a series or a duration such as 24h, or time for events.")
+    ] = "0",
     draws: Draws = 100,
     level: Level = None,
     client: Client = None,
@@ -63,19 +66,23 @@ def predict(
     step: Annotated[str | None, typer.Option(help="For events: time between rows, a number or such as 30min.")] = None,
 ) -> Output:
     """Continue series by --horizon rows, or give the intensity of events over their windows and --horizon beyond."""
+    from cotempo.series.windows import Timing
 
     chosen = {} if level is None else {"level": level}
+    number = float(horizon) if re.fullmatch(r"[+-]?[\d.]+", horizon) else None
 
     def continued(model: Any, table: Any) -> Any:
         if hasattr(model, "intensity"):
-            return intensity_frame(model, table, horizon, EVENTS_LEVEL if level is None else level, step)
+            ahead = table.clock.duration(horizon) if number is None else number
+            return intensity_frame(model, table, ahead, EVENTS_LEVEL if level is None else level, step)
         if step is not None:
             raise ParameterError(f"--step must be left out where the method learns from series, got {step}")
-        if horizon < 1 or horizon != int(horizon):
-            raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon:g}")
+        rows = Timing.of(table).count_rows(horizon) if number is None else number
+        if rows < 1 or rows != int(rows):
+            raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon}")
         if hasattr(model, "network"):
-            return model.network.forecast(table, int(horizon), **chosen).to_frame()
-        return model.forecast(table, int(horizon), draws, **chosen, seed=seed).to_frame()
+            return model.network.forecast(table, int(rows), **chosen).to_frame()
+        return model.forecast(table, int(rows), draws, **chosen, seed=seed).to_frame()
 
     return apply(run, given, out, client, ("intensity", "forecast", "network"), continued)
 
@@ -155,11 +162,15 @@ def impute(
     client: Client = None,
     seed: Seed = 0,
 ) -> Output:
-    """Fill what is missing in series, with the bounds of intervals."""
+    """Fill what is missing in series, with the bounds of intervals, and a column that says which cells were filled."""
     levels = level[0] if len(level) == 1 else tuple(level)
 
     def filled(model: Any, table: Any) -> Any:
-        return model.impute(table, draws, level=levels, seed=seed).to_frame()
+        found = model.impute(table, draws, level=levels, seed=seed)
+        frame = found.to_frame()
+        for name, gone in zip(found.features, found.missing.T, strict=True):
+            frame[f"{name}_filled"] = gone
+        return frame
 
     return apply(run, given, out, client, ("impute",), filled)
 
