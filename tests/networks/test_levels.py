@@ -14,7 +14,7 @@ from cotempo.data import Series
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import AdviceWarning
 from cotempo.federation import EMPTY, Question
-from cotempo.networks.offsets import compare_offsets, measure_offsets
+from cotempo.networks.levels import compare_levels, measure_levels
 from cotempo.privacy.questions import QuestionLog
 from cotempo.testing.contract import drive
 
