@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from scipy.stats import f
 
 from cotempo.data import Series
-from cotempo.networks.moments import Gram
-from cotempo.typing import Bools, Floats, Indices
+from cotempo.typing import Floats
+
+if TYPE_CHECKING:
+    from cotempo.networks.moments import Gram
 
 Levels = Literal["common", "own", "sequence", "drift", "trend"]
 
@@ -60,22 +62,34 @@ class Baseline(NamedTuple):
     @classmethod
     def of(cls, table: Series, levels: Levels, weights: Floats, until: int | None = None) -> Baseline:
         """Fit levels to a table; those of the client to the rows before `until`, those of a sequence on both sides."""
-        degree, since = (
-            LEVELS[levels].degree,
-            np.concatenate([np.zeros(0), *(t - t[0] for _, t, _ in table.sequences())]),
-        )
+        since = np.concatenate([np.zeros(0), *(time - time[0] for _, time, _ in table.sequences())])
         values, fitted = np.zeros(table.values.shape), np.zeros(len(table.features))
         for rows, told in _groups(table, levels, until):
-            design = np.vander(_scaled(since[rows]), degree + 1, increasing=True)
-            seen = ~np.isnan(table.values[told])
-            known = np.where(seen, table.values[told], 0.0)
-            for pattern, places in _patterns(seen):
-                weight = np.sqrt(weights[told] * pattern)[:, None]
-                inside = design[told.start - rows.start : told.stop - rows.start]
-                slopes = np.linalg.lstsq(weight * inside, weight * known[:, places], rcond=1e-10)
-                values[rows, places] = design @ slopes[0]
-                fitted[places] += slopes[2]
+            design = powers(since[rows], since[told], LEVELS[levels].degree)
+            inside = design[told.start - rows.start : told.stop - rows.start]
+            slopes, numbers = fit_powers(inside, table.values[told], weights[told])
+            values[rows] = design @ slopes
+            fitted += numbers
         return cls(values, fitted)
+
+
+def powers(time: Floats, told: Floats, degree: int) -> Floats:
+    """Return the powers of time, between -1 and 1 over the times `told`, `(times, degree + 1)`."""
+    low, high = told.min(initial=np.inf), told.max(initial=-np.inf)
+    return np.vander((2 * time - low - high) / (high - low) if high > low else 0 * time, degree + 1, increasing=True)
+
+
+def fit_powers(design: Floats, values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return what explains each column best, `(powers, columns)`, and how many numbers that took; NaN is left out."""
+    seen = ~np.isnan(values)
+    slopes, numbers = np.zeros((design.shape[1], values.shape[1])), np.zeros(values.shape[1])
+    patterns, which = np.unique(seen, axis=1, return_inverse=True)
+    for number, pattern in enumerate(patterns.T):
+        places, weight = np.flatnonzero(which.ravel() == number), np.sqrt(weights * pattern)[:, None]
+        known = np.where(seen[:, places], values[:, places], 0.0)
+        slopes[:, places], _, rank, _ = np.linalg.lstsq(weight * design, weight * known, rcond=1e-10)
+        numbers[places] = rank
+    return slopes, numbers
 
 
 def _groups(table: Series, levels: Levels, until: int | None) -> Iterator[tuple[slice, slice]]:
@@ -92,23 +106,11 @@ def _groups(table: Series, levels: Levels, until: int | None) -> Iterator[tuple[
         start += len(time)
 
 
-def _scaled(time: Floats) -> Floats:
-    """Return times between -1 and 1."""
-    low, high = time.min(), time.max()
-    return np.asarray((2 * time - low - high) / (high - low)) if high > low else np.zeros(len(time))
-
-
-def _patterns(seen: Bools) -> Iterator[tuple[Floats, Indices]]:
-    """Yield which rows were seen, and of which columns that is so."""
-    patterns, which = np.unique(seen, axis=1, return_inverse=True)
-    for number, pattern in enumerate(patterns.T):
-        yield pattern.astype(float), np.flatnonzero(which.ravel() == number)
-
-
 def measure_levels(table: Series, weights: Floats, centre: Floats, lags: int) -> Floats:
     """Return what is left of squares without the centre or each of `LEVELS`, and by how many numbers.
 
-    That is `(1 + levels, 2, features)`. Left is what a variable's own past, the row before, does not tell either: what lasts looks like a level.
+    That is `(1 + levels, 2, features)`. Left is what a variable's own past, the row before, does not tell either: else
+    what lasts would look like a level.
     """
     follows = np.zeros(table.rows, dtype=np.bool_)
     follows[1:] = table.sequence[1:] == table.sequence[:-1]

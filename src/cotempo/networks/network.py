@@ -16,6 +16,7 @@ from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind, pluralize
 from cotempo.errors import DataError
 from cotempo.networks.admm.acyclicity import edges_on_cycles
 from cotempo.networks.forecast import NetworkForecast, forecast
+from cotempo.networks.levels import Levels
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
@@ -64,7 +65,7 @@ class Network(Framed, Saved):
     mean: Floats | None = None
     noise: Floats | None = None
     scale: Floats | None = None
-    levels: str = "common"
+    levels: Levels = "common"
 
     def __post_init__(self) -> None:
         within, across = (np.array(weights, dtype=np.float64, order="C") for weights in (self.within, self.across))
