@@ -4,8 +4,9 @@
 
 Every cell is a file of its own under runs/attacks, so that a run can be cut and continued: 7,936 cells, about 100
 minutes of one core. Limits of the rule `screen`, the default of every method here, were chosen on the seeds 100 to 103,
-and what is reported are others. At the end the table and the heat map are written: benchmarks/results/attacks.csv and docs/attacks.png. Scores are points of 100: accuracy for
-averaging, F1 of edges for networks, and 100 (1 - relative error of the intensity) for events, at honest clients.
+and what is reported are others. At the end the table and the heat map are written: benchmarks/results/attacks.csv and
+docs/attacks.png. Scores are points of 100: accuracy for averaging, F1 of edges for networks, and 100 (1 - relative
+error of the intensity) for events, at honest clients.
 """
 
 from __future__ import annotations

@@ -59,13 +59,24 @@ def case(name: str) -> Case:
     series = ct.make_series(clients=9, length=150, features=3, seed=0)[0]
     public = series.pop("client-8")
     posts = ct.make_posts(clients=8, posts=40, events=8, seed=0)[0]
-    small = {"buckets": 64, "dimension": 8, "hidden": 8, "heads": 2, "outputs": 8, "compare": False, "rounds": 2, "encoder": "hashed"}
+    small = {
+        "buckets": 64,
+        "dimension": 8,
+        "hidden": 8,
+        "heads": 2,
+        "outputs": 8,
+        "compare": False,
+        "rounds": 2,
+        "encoder": "hashed",
+    }
     tiny = ct.FedTDD.example()[0].set_params(common=("x0", "x1", "x2"), gate=False)
     found = {
         "OneRound": lambda: Case(ct.OneRound(compare=False, restarts=0), networks, edges),
         "FDBNL": lambda: Case(ct.FDBNL(compare=False, rounds=25, scaled=False), networks, edges),
         "PFDBNL": lambda: Case(ct.PFDBNL(compare=False, rounds=15), networks, edges),
-        "EdgeRanking": lambda: Case(ct.EdgeRanking(), networks, relative(lambda state: np.nan_to_num(state.scores) > 2)),
+        "EdgeRanking": lambda: Case(
+            ct.EdgeRanking(), networks, relative(lambda state: np.nan_to_num(state.scores) > 2)
+        ),
         "FedMean": lambda: Case(ct.FedMean(), networks, relative(lambda state: 1 + state.mean)),
         "FedPP": lambda: Case(
             ct.FedPP(kernel="time", compare=False, window=(0.0, 10.0), cells=48),
@@ -73,7 +84,9 @@ def case(name: str) -> Case:
             relative(lambda state: state.timeline.curves[-1] / state.timeline.curves[-1].mean()),
         ),
         "FedPointProcess": lambda: Case(
-            ct.FedPointProcess(process="hawkes", compare=False, rounds=8), events, relative(lambda state: state.parameters)
+            ct.FedPointProcess(process="hawkes", compare=False, rounds=8),
+            events,
+            relative(lambda state: state.parameters),
         ),
         "FedMoments": lambda: Case(
             ct.FedMoments(), series, relative(lambda state: state.products[1] / state.counts[1].max())

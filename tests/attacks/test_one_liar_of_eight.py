@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cotempo as ct
-from cotempo.engines.inprocess import InProcess
-from cotempo.federation import Expect, Message, Question, Reply
 from cotempo.federation.reducers import PlainReducer
-from cotempo.robust.reducer import SCREEN
-from cotempo.testing import Faulty, drive
 
 LIAR = "client-3"
 CLIENTS, TRUTH = ct.make_networks(variables=6, clients=8, samples=2400, seed=2)
@@ -40,6 +35,7 @@ FDBNL = ct.FDBNL(compare=False, rounds=25, scaled=False)
         (ONE_ROUND, "inflated_weight", 10.0),
         (ONE_ROUND, "inflated_weight", 1e9),
         (ONE_ROUND, "backdoor", None),
+        (ONE_ROUND, "label_flip", None),
         (FDBNL, "lying_duals", 2.0),
         (FDBNL, "lying_duals", 1000.0),
         (FDBNL, "inflated_weight", 100.0),
@@ -70,8 +66,14 @@ def test_honest_clients_get_the_same_bits_as_by_a_plain_sum() -> None:
         assert found.digest == fit(method, CLIENTS, reducer=PlainReducer()).digest
 
 
+FEDPP_LIES = (
+    "scaling", "gaussian", "sign_flip", "inflated_weight", "inflated_precision", "inner_product",
+    "label_flip", "backdoor",
+)  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["scaling", "gaussian", "sign_flip", "inflated_weight", "inflated_precision"])
+@pytest.mark.parametrize("kind", FEDPP_LIES)
 def test_an_intensity_moves_by_at_most_a_tenth(kind: Any) -> None:
     clients = ct.make_events(clients=8, sequences=6, seed=0)[0]
     method = ct.FedPP(kernel="time", compare=False, window=(0.0, 10.0), cells=48)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from cotempo.errors import MessageError
 from cotempo.federation import Expect, Message, Spec, validate
+from cotempo.robust.per_row import relations
 from cotempo.robust.reducer import Robust
 from cotempo.robust.rules import RULES
 
@@ -19,6 +24,7 @@ EXPECT = Expect(
         "single": Spec((4,), "float32"),
         "number": Spec((), "float"),
         "flag": Spec((), "float", low=0, high=1),
+        "votes": Spec((3,), votes=True),
     },
     sums=True,
     weight=(0, 1e12),
@@ -36,6 +42,7 @@ def honest(stream: np.random.Generator) -> Message:
         "single": stream.normal(size=4).astype(np.float32),
         "number": float(stream.normal()),
         "flag": 0.0,
+        "votes": stream.normal(size=3),
     }
     return Message(fields, weight=1.0)
 
@@ -85,3 +92,34 @@ def test_fuzzed_messages_are_refused_or_absorbed() -> None:
 @pytest.mark.slow
 def test_ten_thousand_fuzzed_messages_are_refused_or_absorbed() -> None:
     assert absorb(10_000) > 300
+
+
+NUMBERS = st.floats(width=64) | st.sampled_from(SPECIAL)
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "counts": arrays(np.float64, (2, 1), elements=NUMBERS),
+        "products": arrays(np.float64, (2, 6), elements=NUMBERS),
+        "single": arrays(np.float32, (4,), elements=st.floats(width=32)),
+        "number": NUMBERS,
+        "flag": NUMBERS,
+        "votes": arrays(np.float64, (3,), elements=NUMBERS),
+        "more": st.text() | st.integers() | st.booleans(),
+    },
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None, suppress_health_check=[*HealthCheck])
+@given(fields=MESSAGES, weight=NUMBERS, rule=st.sampled_from(["screen", *RULES]))
+def test_drawn_messages_are_refused_or_absorbed(fields: dict[str, Any], weight: float, rule: Any) -> None:
+    others = {f"c{index}": honest(np.random.default_rng(index)) for index in range(6)}
+    expect = replace(EXPECT, alike=lambda message: relations(message["products"] / message["counts"]))
+    with np.errstate(all="ignore"):
+        try:
+            lie = Message({**others["c0"], **fields}, weight=weight)
+            validate(lie, expect)
+        except MessageError:
+            return
+        total, _ = Robust(rule).combine({**others, "liar": lie}, expect)
+    assert all(np.isfinite(np.asarray(value)).all() for value in total.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from cotempo.federation import EMPTY, Expect, Message, Question, Reply, Spec
 from cotempo.federation.reducers import PlainReducer
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.groups import GroupedSum
+from cotempo.robust.per_row import relations
 from cotempo.robust.reducer import SCREEN, Robust
 
 SIDE = 4
@@ -158,3 +160,48 @@ def test_groups_need_nine_clients() -> None:
     with pytest.raises(ParameterError, match="at least 9 clients"):
         ct.FedMean().fit(clients, reducer=ct.Robust("median"), privacy=Privacy(secure_sum=True), progress=False)
     assert [len(group) for group in GroupedSum(Robust()).groups([f"c{index:02}" for index in range(11)])] == [4, 4, 3]
+
+
+VOTES = Expect({"likelihood": Spec((3,), votes=True)}, sums=True)
+
+
+def vote(*values: float) -> Message:
+    return Message({"likelihood": np.array(values)})
+
+
+def test_a_few_cannot_force_their_choice_on_the_others() -> None:
+    told: dict[str, Message | None] = {f"c{index}": vote(-10.0 - 0.1 * index, -12.0, -11.5) for index in range(6)}
+    told |= {"c6": vote(-900.0, -900.0, 0.0), "c7": vote(-900.0, -900.0, 0.0)}
+    assert ask(told, PlainReducer(), VOTES).sum["likelihood"].argmax() == 2
+    assert ask(told, SCREEN, VOTES).sum["likelihood"].argmax() != 2
+
+
+def test_votes_that_cost_the_others_little_count_as_they_are() -> None:
+    told: dict[str, Message | None] = {f"c{index}": vote(-10.0, -10.2, -10.1) for index in range(6)}
+    told |= {"c6": vote(-30.0, -28.0, -25.0), "c7": vote(0.0, 0.0, 0.0)}
+    assert ask(told, SCREEN, VOTES).sum == ask(told, PlainReducer(), VOTES).sum
+
+
+def test_scale_is_forgiven_where_relations_are_compared_and_a_forged_relation_is_not() -> None:
+    expect = replace(EXPECT, alike=lambda message: relations(message["products"] / message["count"]))
+    told = {name: answer(400, index, lambda v, s=3.0 ** (index % 3): s * v) for index, name in enumerate("abcdefgh")}
+    assert not ask(told, SCREEN, expect).failures
+    told["c"] = answer(400, 2, lambda values: forged(9 * values))
+    assert [failure.client for failure in ask(told, SCREEN, expect).failures] == ["c"]
+
+
+def test_sums_of_no_rows_are_left_out() -> None:
+    told = honest()
+    told["c3"] = Message({**answer(500, 3), "count": np.zeros(1)})
+    found = ask(told, SCREEN)
+    assert [(one.client, one.kind) for one in found.failures] == [("c3", "Suspect")]
+
+
+def test_single_answers_are_screened_and_the_rest_is_kept() -> None:
+    expect = Expect({"model": Spec((20,), "float32")}, rows=lambda message: 1.0)
+    models = np.random.default_rng(0).normal(size=(8, 20)).astype(np.float32)
+    models[3] *= -30
+    found = ask({f"c{index}": Message({"model": model}) for index, model in enumerate(models)}, SCREEN, expect)
+    assert [failure.client for failure in found.failures] == ["c3"]
+    assert "c3" not in found.names
+    assert np.array_equal(found["c2"]["model"], models[2])

@@ -20,6 +20,8 @@ FEWEST_VALUES = 3
 SUSPECT, FEW_VALUES = 5.0, 10.0
 #: The same of what clients are alike in whatever their size and scale: there honest ones vary less.
 SUSPECT_ALIKE, FEW_ALIKE = 4.0, 1.5
+#: The same of a single number, such as a scale.
+SINGLE = 5.0
 #: An answer that has sums is of at least so many rows, which may have weights.
 LEAST_ROWS = 1e-3
 #: From so many values on, the scale of each can be told.
@@ -87,7 +89,8 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
         least = max(float(np.median(usual[usual > 0])) if usual.any() else 0.0, 1e-6 * float(np.abs(values).max()))
         # Of many values each has its own scale: where honest clients agree, little is much.
         relative = away / (np.maximum(usual, least or 1.0) if len(usual) >= MANY else least or 1.0)
-        limit = SUSPECT_ALIKE * (1 + FEW_ALIKE / values.shape[1])
+        few = SINGLE if values.shape[1] < FEWEST_VALUES else FEW_ALIKE
+        limit = SUSPECT_ALIKE * (1 + few / values.shape[1])
         for distance in (relative.max(axis=1), np.sqrt(np.square(relative).mean(axis=1))):
             yield Distances(name, _in_medians(forgiven * distance, 1e-6), limit)
 

@@ -59,6 +59,7 @@ from cotempo.typing import Floats
 if TYPE_CHECKING:
     from cotempo.privacy.settings import Privacy
     from cotempo.series.nn.training import TrainingWindows
+    from cotempo.series.private.fedtdd import PrivateFedTDD
 
 Reply = tuple[Message, "ClientMemory | None"]
 Absorbed = tuple["FedTDDState", Metrics]
@@ -193,6 +194,7 @@ class FedTDD(SeriesSettings, Method):
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     learns_alone: ClassVar[str] = "SeriesDiffusion().fit(table)"
     Memory: ClassVar[type | None] = ClientMemory
     metric: ClassVar[str] = fedmoments.METRIC
@@ -362,12 +364,11 @@ class FedTDD(SeriesSettings, Method):
 
     # The coordinator.
 
-    def private(self, privacy: Privacy) -> Method:
-        """Refuse: clients report losses and scores, and their networks learn from single windows."""
-        raise ParameterError(
-            "epsilon must be left out with FedTDD, whose clients report losses, shares and scores of their own rows; "
-            "FedMoments fills gaps from noised sums"
-        )
+    def private(self, privacy: Privacy) -> PrivateFedTDD:
+        """Return the form of which nothing crosses but noised moments."""
+        from cotempo.series.private.fedtdd import PrivateFedTDD
+
+        return PrivateFedTDD.of(self, privacy)
 
     def check(self, roster: Roster) -> None:
         """Require all common features of every client, and the same unit of time; other features may differ."""

@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -302,12 +302,41 @@ def put_back(values: Floats, columns: NDArray[np.intp]) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SeriesModel(FittedSeries):
-    """A fitted filler and diffusion model of one owner's series; `weights` and `scale` are the diffusion model's."""
+    """A fitted filler and diffusion model of one owner's series; `weights` and `scale` are the diffusion model's.
+
+    `privacy` says what was promised, where it was learned with noise.
+    """
 
     settings: SeriesSettings
     filler: Fills
     weights: NDArray[Any]
     scale: Scale
+    privacy: Mapping[str, Any] = field(default_factory=dict)
+
+    def release(self, series: Any, count: int, *, others: Any = None, seed: int = 0) -> Released:
+        """Draw synthetic windows to share, as others do; a model learned with noise needs no gate, and has none."""
+        if self.privacy:
+            raise ParameterError(
+                "release must not choose windows by the rows of a private model, which would break its promise; "
+                "what sample() draws may be shared as it is"
+            )
+        return super().release(series, count, others=others, seed=seed)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}{self._promise()})"
+
+    def _repr_html_(self) -> str:
+        return (
+            f"{super()._repr_html_()}<p>{self._promise().removeprefix('; ')}</p>"
+            if self.privacy
+            else super()._repr_html_()
+        )
+
+    def _promise(self) -> str:
+        if not self.privacy:
+            return ""
+        void = ", void: its noise was seeded" if self.privacy["void"] else ""
+        return f"; epsilon {self.privacy['epsilon']:g} for a {self.privacy['unit']}{void}"
 
     def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
         filled, missing = self.filler.seeded(seed).rows(rows, self.settings), np.isnan(rows.values)
@@ -408,6 +437,10 @@ class FittedFedTDD(FittedOwners):
         clock = self.outcome.schemas[client].clock
         timing = Timing(clock, usual_step([memory.excerpt[:, 0]]) if clock.dates and memory.excerpt.size else 0.0)
         return SeriesModel(features, order, method.window, memory.calibration, timing, *model)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Draw the same; nothing in a private run, because networks that draw windows learned without noise."""
+        return {} if self.privacy.get("epsilon") else super().figures(truth)
 
     def advice(self) -> list[str]:
         """Return what all results say, and whose intervals are not calibrated."""
