@@ -16,7 +16,7 @@ from cotempo.data.description import unequal_steps
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
-from cotempo.errors import AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
+from cotempo.errors import AdviceWarning, AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import DEFAULT_REDUCER, PlainReducer, Reducer
@@ -310,6 +310,8 @@ class Run:
             }
             outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked)
             fitted = method.result(outcome)
+            for line in fitted.warnings():
+                warn(line, AdviceWarning)
             if folder:
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth, run=folder.path)
