@@ -133,7 +133,8 @@ class Fitted:
         if self.joining.compared > len(benefit):
             return [*lines, f"{self.joining}; each site knows its own figures"]
         harmed = [client for client in benefit if benefit[client].verdict == "harmed"]
-        missing = [client for client in self.names if client not in benefit]
+        missing = [client for client in self.names if client not in benefit and client not in self.suspects]
+        lines += self.warnings()
         if harmed:
             own = self.method.learns_alone or f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(
@@ -181,6 +182,20 @@ class Fitted:
     def suspects(self) -> tuple[str, ...]:
         """Clients that were left out of a sum because they differ from all others; `failures` say in what."""
         return tuple(sorted({failure["client"] for failure in self.failures if failure["kind"] == SUSPICION}))
+
+    def warnings(self) -> list[str]:
+        """Return a sentence on each client that was left out because it differs from all others, for `fit` to warn."""
+        return [
+            f"{client} was left out of {_some(phases)}: {detail}. If its table is as it should be (cotempo.survey "
+            'looks for faults), take everybody in by fit(..., reducer=cotempo.Robust("mean", cap=None))'
+            for client in self.suspects
+            for phases, detail in [self._suspicion(client)]
+        ]
+
+    def _suspicion(self, client: str) -> tuple[list[str], str]:
+        """Return in which phases a client was left out, and the first reason."""
+        told = [f for f in self.failures if f["client"] == client and f["kind"] == SUSPICION]
+        return list(dict.fromkeys(failure["phase"] for failure in told)), told[0]["detail"]
 
     @property
     def benefit(self) -> Mapping[str, Benefit]:

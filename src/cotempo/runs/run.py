@@ -17,7 +17,7 @@ from cotempo.devices import Device, find_device
 from cotempo.engines.delayed import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
-from cotempo.errors import AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
+from cotempo.errors import AdviceWarning, AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
 from cotempo.federation.exchange import Answers
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.late import LateReducer
@@ -344,6 +344,8 @@ class Run:
             tables = self.fingerprints["clients"]
             outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked, self.warned, tables)
             fitted = method.result(outcome)
+            for line in fitted.warnings():
+                warn(line, AdviceWarning)
             if folder:
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth, run=folder.path)
