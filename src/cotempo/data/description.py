@@ -133,6 +133,9 @@ def describe(clients: Mapping[str, Table]) -> Description:
             warnings.append(f"{name}: {_kind(other)}, where {first} has {_kind(schema)}")
         elif bool(other.zone) != bool(schema.zone):
             warnings.append(f"{name}: dates must have a time zone at all clients or at none; pass zone= in reading")
+    if schema.kind == "events" and len(zones) > 1:
+        utc = "; is UTC the clock of the site, or of the export? pass zone=" if "UTC" in zones else ""
+        warnings.append(f"zones differ ({list_names(zones)}): periods are those of each client's own clock{utc}")
     same: dict[str, list[str]] = {}
     for client in found:
         for warning in client.warnings:

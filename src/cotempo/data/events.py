@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from cotempo.data.clock import Clock
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
+from cotempo.data.stamps import find_step, spread_stamps, step_name
 from cotempo.data.tables import Schema, Table, numbered, pluralize, runs_of
 from cotempo.errors import DataError
 from cotempo.typing import Floats, Integers
@@ -156,7 +157,7 @@ class Events(Table):
 
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time``, ``mark`` (when marked), ``start`` and ``end``, by name."""
-        index = np.searchsorted(self.names, self.sequence)
+        index = self._owner
         marked = {"mark": np.array(self.marks, dtype=np.str_)[self.mark]} if self.marks else {}
         bounds = {"start": self.start[index], "end": self.end[index]}
         return {"sequence": self.sequence, "time": self.time, **marked, **bounds}
@@ -174,7 +175,7 @@ class Events(Table):
         """Cut every window at fractions of its length; an event at a cut belongs to the later part."""
         length = (self.end - self.start)[:, None]
         cuts = np.column_stack([self.start, self.start[:, None] + length * np.cumsum(shares[:-1]), self.end])
-        inner = cuts[np.searchsorted(self.names, self.sequence), 1:-1]
+        inner = cuts[self._owner, 1:-1]
         part_of = (self.time[:, None] >= inner).sum(axis=1)
         return tuple(
             replace(self, **self._picked(part_of == part), start=cuts[:, part], end=cuts[:, part + 1])
@@ -204,7 +205,10 @@ class Events(Table):
         silent = sum(len(times) == 0 for _, times, *_ in parts)
         tied = sum(int((np.diff(times) == 0).sum()) for _, times, *_ in parts)
         warnings = [f"{pluralize(silent, 'sequence')} without events"] if silent else []
-        if tied:
+        if step := find_step(self.time, self._owner, self.clock):
+            words = f"times are in steps of {step_name(step, self.clock)}"
+            warnings.append(f"{words}: an event is taken to be anywhere in its step, from its time on")
+        elif tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
         unknown = sum(len(times) > 0 and (times[0] == start or times[-1] == end) for _, times, _, start, end in parts)
         if unknown:
@@ -218,6 +222,24 @@ class Events(Table):
         return ClientDescription(
             client, self.rows, len(parts), start, end, marks=counts or None, warnings=tuple(warnings)
         )
+
+    @property
+    def _owner(self) -> NDArray[np.intp]:
+        """The position of each event's sequence."""
+        return np.searchsorted(self.names, self.sequence)
+
+    def spread(self) -> Self:
+        """Return the events at times within the steps they were cut down to, in order; the table itself without steps.
+
+        An event that opens its window stays where it is.
+        """
+        owner = self._owner
+        opening = (np.diff(owner, prepend=-1) > 0) & (self.time == self.start[owner])
+        time = spread_stamps(self.time, owner, np.where(opening, self.time, self.end[owner]), self.clock)
+        if time is self.time:
+            return self
+        order = np.lexsort((time, owner))
+        return replace(self, sequence=self.sequence[order], time=time[order], mark=self.mark[order])
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table as it is, and all times that are not whole numbers."""
