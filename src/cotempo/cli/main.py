@@ -20,7 +20,8 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import approve, audit, bench, curate, deploy, doctor, ledger, models, start, steer, tables, watch
+from cotempo.cli import audit, bench, curate, doctor, models, start, tables, watch
+from cotempo.cli.consortium import approve, deploy, ledger, steer
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (

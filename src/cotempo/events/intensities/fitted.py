@@ -301,7 +301,8 @@ class SharedCurve(DrawnIntensity):
 
     def _watched(self, stretch: Grid) -> Floats:
         """Return how long a stretch of time is in each cell of the period, ``(cells,)``."""
-        return cells_of(self.state.design, self.read([], (stretch.start, stretch.end)))[1]
+        watched: Floats = cells_of(self.state.design, self.read([], (stretch.start, stretch.end)))[1]
+        return watched
 
     def mass(self, stretch: Grid) -> float:
         """Return the sum over cells: middles of a grid may meet peaks of the curve too often or never."""
