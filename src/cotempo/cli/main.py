@@ -20,10 +20,11 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import audit, bench, curate, doctor, models, start, tables, watch
+from cotempo.cli import audit, bench, doctor, models, start, tables, watch
 from cotempo.cli.consortium import approve, deploy, ledger, steer
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
+from cotempo.cli.posts import curate, stream
 from cotempo.errors import (
     AdviceWarning,
     AwaitingApproval,
@@ -185,8 +186,10 @@ command(app, "survey")(tables.survey_tables)
 command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)
 command(app, "count")(models.count_events)
-for verb in (models.predict, models.impute, models.sample, models.release, models.detect, models.update, models.export):
+for verb in (models.predict, models.impute, models.sample, models.release, models.export):
     command(app)(verb)
+command(app)(stream.detect)
+command(app)(stream.update)
 command(app)(curate.rename)
 command(app)(curate.merge)
 command(app)(curate.split)
