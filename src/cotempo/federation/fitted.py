@@ -119,10 +119,19 @@ class Fitted:
         }
 
     def advice(self) -> list[str]:
-        """Return a sentence on clients that joining harmed, and one on those not compared, with the reason.
+        """Return sentences on clients that were left out, that joining harmed, and that were not compared, and why.
 
         Where sites keep their memories, only sums are known here.
         """
+        return [*self.left_out(), *self._advice_on_joining()]
+
+    def left_out(self) -> list[str]:
+        """Return who was left out of sums as unlike all others, in what, and how to take it in; nothing if nobody."""
+        why = {one["client"]: one.get("detail") or "" for one in self.failures if one["kind"] == SUSPICION}
+        take_in = 'if it is honest, take it in with fit(..., reducer=ct.Robust("mean")), or [robust] rule = "mean"'
+        return [f"{name} was left out of sums: {why[name]}; {take_in}" for name in self.suspects]
+
+    def _advice_on_joining(self) -> list[str]:
         if self._is_alone:
             return [f"{self.names[0]} is the only client: nobody joined, so that nothing is compared"]
         benefit, name = self.benefit, type(self.method).__name__

@@ -310,6 +310,8 @@ class Run:
             }
             outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked)
             fitted = method.result(outcome)
+            for line in fitted.left_out():
+                warn(line)
             if folder:
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth, run=folder.path)
