@@ -130,13 +130,10 @@ def count_events(
     level: Level = None,
 ) -> Output:
     """Say how many events a sequence will have, by clients' models: the mean, and an interval for chance and doubt."""
-    fitted, rows, level = load_result(run), [], EVENTS_LEVEL if level is None else level
+    fitted, rows, level = load_models(run, client), [], EVENTS_LEVEL if level is None else level
     formats = date_formats(run, client)
-    for name in [client] if client else fitted.names:
-        model = fitted[name]
-        if hasattr(model, "given"):
-            raise ParameterError("the model must not look back at events to count them; draw them: cotempo sample")
-        found = capable(model, ("predict_count",), fitted).predict_count(
+    for name, model in fitted.items():
+        found = capable(model, ("predict_count",), model).predict_count(
             as_time(start, model.clock, formats), as_time(end, model.clock, formats), level
         )
         rows.append({"client": name, **found._asdict()})
@@ -322,13 +319,25 @@ def load_result(run: Path) -> Any:
     return fitted
 
 
+def load_models(run: Path, client: str | None) -> dict[str, Any]:
+    """Return the models of a run's clients, or of one; a model that a client saved goes by the name of its file."""
+    from cotempo.federation.fitted import Fitted, load
+
+    found = load(run)
+    if not isinstance(found, Fitted):
+        return {client or run.stem: found}
+    return {name: found[name] for name in ([client] if client else found.names)}
+
+
 def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:
     """Return a model that has one of the verbs."""
     if not any(hasattr(model, verb) for verb in verbs):
         known = dict.fromkeys(command for verb, command in COMMANDS.items() if hasattr(model, verb))
         can = f"it can {', '.join(known)}" if known else "write its tables with: cotempo export"
         verb = COMMANDS.get(verbs[0], verbs[0])
-        raise ParameterError(f"the run's method must be able to {verb}, got {type(fitted.method).__name__}; {can}")
+        raise ParameterError(
+            f"the run's method must be able to {verb}, got {type(getattr(fitted, 'method', fitted)).__name__}; {can}"
+        )
     return model
 
 

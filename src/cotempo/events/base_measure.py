@@ -388,11 +388,13 @@ def _gap(message: Message) -> dict[str, Floats]:
 def _scatter_of_counts(message: Message) -> dict[str, Floats]:
     """Return how much counts of a Poisson process vary, the course of so many events, and squared misfits."""
     events, course = message["events"], _course(message)["events"]
-    misfit, expected, freedom = message["dispersion"].T
+    _, expected, freedom = message["dispersion"].T
+    own = np.sqrt(1.0 + max(float(events.sum()), 0.0))
     varies = TAIL * np.abs(expected) * np.sqrt(2.0 / np.maximum(freedom, 1.0))
     return {
         "events": np.sqrt(np.maximum(events, 0.0) + 1.0),
-        "alike events": np.sqrt((np.clip(course * (1.0 - course), 0.0, 1.0) + 1e-3) / max(float(events.sum()), 1.0)),
+        "exposure": np.abs(message["exposure"]) / own,
+        "alike events": np.sqrt(np.clip(course * (1.0 - course), 0.0, 1.0) + 1e-3) / own,
         "dispersion": np.column_stack([varies, np.zeros((2, 2))]),
         "spread": np.array([TAIL * abs(float(message["spread"][1])) * np.sqrt(2.0 / STRETCHES), 0.0]),
     }
