@@ -128,7 +128,9 @@ class Fitted:
     def left_out(self) -> list[str]:
         """Return who was left out of sums as unlike all others, in what, and how to take it in; nothing if nobody."""
         why = {one["client"]: one.get("detail") or "" for one in self.failures if one["kind"] == SUSPICION}
-        take_in = 'if it is honest, take it in with fit(..., reducer=ct.Robust("mean")), or [robust] rule = "mean"'
+        take_in = (
+            'if it is honest, take it in with fit(..., reducer=ct.Robust("mean", cap=None)), or [robust] rule = "mean"'
+        )
         return [f"{name} was left out of sums: {why[name]}; {take_in}" for name in self.suspects]
 
     def _advice_on_joining(self) -> list[str]:
