@@ -6,6 +6,7 @@ and what there is of them is written to results.
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
 import warnings
@@ -151,6 +152,24 @@ def main() -> None:
         KINDS[kind]()
     write("privacy-audit", "shields", "promises", "windows")
     write("privacy-audit-cost", "cost")
+    if shields := read_parts(PARTS, kind="shields"):
+        write_results("privacy-audit-shields", means(shields), seed="0 and 1", note=about(shields))
+
+
+def means(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the means over seeds of what the page's table shows."""
+    shown = {"bound": "epsilon", "members_found": "true_positives", "reconstructed": "recovered"}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for part in sorted(parts, key=lambda part: (part["family"], part["shield"])):
+        groups.setdefault((part["family"], part["shield"]), []).append(part)
+    return [
+        {
+            "family": family,
+            "shield": shield,
+            **{new: statistics.fmean(float(one[name]) for one in group) for new, name in shown.items()},
+        }
+        for (family, shield), group in groups.items()
+    ]
 
 
 def write(name: str, *kinds: str) -> None:

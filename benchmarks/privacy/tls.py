@@ -84,11 +84,13 @@ def main() -> None:
                 rows.append({"repeat": repeat, **timed(method, server.folder, is_on)})
                 print(rows[-1], flush=True)
     note = f"FDBNL(rounds={ROUNDS}) over TLS, 3 sites on this machine, {os.getloadavg()[2]:.0f} processes at work on it"
+    summary: list[dict[str, Any]] = []
     for what in ("seconds", "seconds_in_steps", "processor_seconds", "exchanges", "through_flower"):
         spent = {is_on: np.array([row[what] for row in rows if row["secure"] == is_on]) for is_on in (False, True)}
         ratios = spent[True] / spent[False]
-        note += f"; {what} with over without: {ratios.mean():.2f} ({ratios.std(ddof=1) / np.sqrt(len(ratios)):.2f})"
-    print(note)
+        summary.append({"what": what, "ratio": ratios.mean(), "ratio_error": ratios.std(ddof=1) / np.sqrt(len(ratios))})
+    print(summary)
+    write_results("privacy-tls-ratios", summary, seed=SEED, note=f"{note}; with the secure sum over without")
     write_results("privacy-tls", rows, seed=SEED, note=note)
 
 

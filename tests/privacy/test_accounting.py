@@ -46,6 +46,14 @@ SAMPLED = [
     (5.0, 0.05, 3000, 1e-05, 2.246203),
     (5.0, 0.05, 3000, 1e-06, 2.538014),
 ]
+# noise multiplier of a release of all rows, and of sampled ones, rate, steps, delta, epsilon of both by the same
+BESIDE = [
+    (2.0, 1.0, 0.01, 1000, 1e-06, 3.130482),
+    (5.0, 2.0, 0.2, 200, 1e-06, 8.300195),
+    (3.0, 0.9, 0.05, 300, 1e-05, 7.362451),
+    (1.5, 5.0, 0.5, 100, 1e-06, 6.133453),
+    (8.0, 4.0, 0.25, 160, 1e-06, 3.972827),
+]
 
 
 @pytest.mark.parametrize(("multiplier", "releases", "delta", "epsilon"), GAUSSIAN)
@@ -57,6 +65,12 @@ def test_gaussian_releases_as_dp_accounting_has_them(multiplier, releases, delta
 def test_sampled_releases_as_dp_accounting_has_them(multiplier, rate, steps, delta, epsilon):
     ours = sampled_epsilon(multiplier, delta, rate=rate, steps=steps)
     assert epsilon * 0.999 <= ours <= epsilon * 1.01  # never below what holds, within a percent above
+
+
+@pytest.mark.parametrize(("beside", "multiplier", "rate", "steps", "delta", "epsilon"), BESIDE)
+def test_sampled_releases_beside_one_of_all_rows(beside, multiplier, rate, steps, delta, epsilon):
+    ours = sampled_epsilon(multiplier, delta, rate=rate, steps=steps, beside=beside)
+    assert epsilon * 0.999 <= ours <= epsilon * 1.01
 
 
 @given(st.floats(0.05, 20), st.sampled_from([1e-9, 1e-6, 1e-3]), st.integers(1, 100))
@@ -83,5 +97,7 @@ def test_no_release_tells_nothing_and_nonsense_is_refused():
     for epsilon, delta in [(0.0, 1e-6), (math.nan, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0), (1.0, math.nan)]:
         with pytest.raises(ParameterError, match="must"):
             gaussian_multiplier(epsilon, delta)
+    with pytest.raises(ParameterError, match="must leave some of epsilon"):
+        sampled_multiplier(1.0, 1e-6, rate=0.1, steps=3, beside=1.0)
     with pytest.raises(ParameterError, match="rate"):
         sampled_epsilon(1.0, 1e-6, rate=0.0, steps=3)

@@ -126,8 +126,6 @@ def test_where_noise_is_all_they_fill_like_interpolation() -> None:
 def test_what_cannot_be_kept_is_refused_in_words() -> None:
     with pytest.raises(ParameterError, match="epsilon needs ranges"):
         ct.FedMoments().fit(owners()[0], privacy=ct.Privacy(epsilon=1))
-    with pytest.raises(ParameterError, match="FedMoments fills gaps from noised sums"):
-        ct.FedTDD(common=("x0",)).private(ct.Privacy(epsilon=1))
 
 
 def test_the_private_form_keeps_the_contract() -> None:

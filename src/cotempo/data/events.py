@@ -97,6 +97,46 @@ class Events(Table):
         joined = np.concatenate([np.zeros(0), *parts])
         return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit, zone)
 
+    @classmethod
+    def from_durations(
+        cls, durations: ArrayLike, observed: ArrayLike | None = None, entered: ArrayLike = 0.0, unit: str = ""
+    ) -> Self:
+        """Build a table of survival times, one sequence a subject; time is counted since each subject's own start.
+
+        An intensity over this time is the hazard, and `survival` of what is fitted the chance to have come that far.
+
+        Parameters
+        ----------
+        durations
+            When each subject's event came, or until when it was watched in vain.
+        observed
+            Whether the event came; where not, the duration is censored. By default all came.
+        entered
+            From when on each subject was watched, where that is later than its start.
+        unit
+            The unit of `durations`.
+
+        Examples
+        --------
+        >>> table = Events.from_durations([2.0, 5.0, 1.5], observed=[True, False, True])
+        >>> table
+        Events(2 rows, 3 sequences, 8.5 exposed, unmarked)
+        """
+        ends = np.asarray(durations, dtype=np.float64)
+        starts = np.broadcast_to(np.asarray(entered, dtype=np.float64), ends.shape)
+        came = np.ones(len(ends), dtype=bool) if observed is None else np.asarray(observed)
+        if came.shape != ends.shape or not np.isin(came, (0, 1)).all():
+            raise DataError("observed must say True or False, or 1 or 0, for each duration; got something else")
+        wrong = np.flatnonzero(~(np.isfinite(ends) & (starts >= 0) & (starts < ends)))
+        if len(wrong):
+            first = wrong[0]
+            raise DataError(
+                "durations must be numbers above 0, and above `entered`, "
+                f"got duration {ends[first]:g} entered at {starts[first]:g} for subject {first}"
+            )
+        times = [[end] if here else [] for end, here in zip(ends, came.astype(bool), strict=True)]
+        return cls.from_arrays(times, np.column_stack([starts, ends]), unit=unit)
+
     @property
     def schema(self) -> Schema:
         """Kind, marks, unit and zone."""
@@ -172,7 +212,7 @@ class Events(Table):
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
         unknown = sum(len(times) > 0 and times[-1] == end and not self._is_midnight(end) for _, times, *_, end in parts)
         if unknown:
-            begin = f"{pluralize(unknown, 'window')} that an event ends, as if unknown"
+            begin = f"{pluralize(unknown, 'window')} that an event begins or ends, as if unknown"
             warnings.append(f"{begin}: rates come out too high; pass windows= or columns start and end")
         if len(parts) == 1:
             warnings.append("one sequence: nothing tells how sequences differ, so bands rest on blocks of this one")

@@ -38,10 +38,23 @@ def locate(counts: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return each column's median, and half the distance between the quantiles that lie one deviation around it."""
     found = []
     for column, first, last in zip(counts, low, high, strict=True):
-        edges = np.linspace(first, last, BINS + 1)
-        share = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(column)]))  # noise may make it fall
-        share = share / max(share[-1], 1e-300)
-        below, middle, above = np.interp((0.159, 0.5, 0.841), share, edges)
+        below, middle, above = _at((0.159, 0.5, 0.841), column, first, last)
         found.append((middle, max((above - below) / 2, (last - first) / BINS / 4)))
     centre, scale = np.array(found).T
     return centre, scale
+
+
+def quantiles_of(counts: Floats, low: Floats, high: Floats, places: Floats, deviation: float) -> Floats:
+    """Return quantiles of each column at some probabilities, ``(columns, places)``.
+
+    Counts below three times the `deviation` of their noise are taken for noise: many of them would make long tails.
+    """
+    certain = np.where(counts > 3 * deviation, counts, 0.0)
+    certain = np.where(certain.any(axis=1, keepdims=True), certain, counts)
+    return np.array([_at(places, *column) for column in zip(certain, low, high, strict=True)])
+
+
+def _at(places: Sequence[float] | Floats, counts: Floats, low: float, high: float) -> Floats:
+    """Return quantiles of one column; counts are noised, so that their sums may fall."""
+    share = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(counts)]))
+    return np.interp(places, share / max(share[-1], 1e-300), np.linspace(low, high, BINS + 1))

@@ -27,6 +27,7 @@ from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, as_series, 
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from cotempo.privacy.settings import Privacy
     from cotempo.series.nn.training import Task, TrainingWindows
 
     Data = Callable[[np.random.Generator], TrainingWindows]
@@ -68,7 +69,9 @@ class SeriesDiffusion(SeriesSettings):
     )
     steps: int = Field(default=1500, ge=1, description="Those of the diffusion model; no row is seen over 40 times.")
 
-    def fit(self, series: Any, *, seed: int = 0, progress: bool | None = None) -> SeriesModel:
+    def fit(
+        self, series: Any, *, seed: int = 0, progress: bool | None = None, privacy: Privacy | None = None
+    ) -> SeriesModel:
         """Learn from a series and return the fitted model.
 
         Parameters
@@ -79,9 +82,21 @@ class SeriesDiffusion(SeriesSettings):
             Of all random numbers.
         progress
             Show a progress bar, or where there is no terminal a line now and then; `False` shows nothing.
+        privacy
+            With an `epsilon`, learn with noise, so that the model and all it draws may be given away. It needs
+            `ranges`, and the `unit` is a row (a time point) or a sequence. Gaps are then filled by noised moments or
+            interpolated, by no network, and intervals are not calibrated.
         """
         with Progress(type(self).__name__, progress) as say:
-            return self._fit(series, seed, say)
+            if privacy is None or privacy.epsilon is None:
+                return self._fit(series, seed, say)
+            from cotempo.series.private.diffusion import fit_privately
+
+            table = as_series(series)
+            rows = SeriesRows.of(table)
+            need_rows(rows)
+            settings = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
+            return fit_privately(settings, table, privacy, Rng(seed, "series"), say)
 
     def _fit(self, series: Any, seed: int, say: Progress) -> SeriesModel:
         table = as_series(series)

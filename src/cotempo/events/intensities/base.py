@@ -259,6 +259,26 @@ class IntensityOverTime(Intensity):
         """Return the integral of the mean intensity over a stretch of time."""
         return float(self.mean(stretch.middles).sum() * stretch.width)
 
+    def survival(self, times: Any, after: Any = None, level: float = 0.95) -> Band:
+        """Return the chance that a sequence has no event from `after` until each time, with a band for it.
+
+        For tables of `Events.from_durations` this is the survival function; `after` is by default where the span
+        begins. The median is ``predict_next(after).quantile(0.5)``.
+        """
+        check_level(level)
+        begin = self.span[0] if after is None else self.clock.number(after)
+        at, tails = self.numbers(times), [0.5 - level / 2, 0.5 + level / 2]
+        found = np.ones((3, at.size))
+        for place, time in enumerate(at.ravel().tolist()):
+            if time < begin:
+                raise ParameterError(f"times must not lie before {self.clock.text(begin)}, got {self.clock.text(time)}")
+            if time > begin:
+                stretch = Grid(begin, time, CELLS)
+                mean = np.exp(-self._mass(stretch)[-1])
+                lower, upper = np.quantile(np.exp(-self.masses(stretch)), tails)
+                found[:, place] = mean, min(lower, mean), max(upper, mean)
+        return Band(*found).reshape(at.shape)
+
     @abstractmethod
     def masses(self, stretch: Grid) -> Floats:
         """Return draws of the integral of the intensity over a stretch of time, ``(draws,)``."""

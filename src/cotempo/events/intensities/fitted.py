@@ -117,17 +117,16 @@ class FittedFedPP(Fitted):
         from cotempo.events.plots import plot_intensities
 
         known = [name for name in clients or self.names if name in self.outcome.memories]
-        if isinstance(clients, Mapping) or not clients:
-            shown = known[:MOST_PANELS]
-        else:
+        tables = clients if isinstance(clients, Mapping) else None
+        if clients and tables is None:
             for name in clients:
                 super().__getitem__(name)
-            shown, clients = known, None
+        shown = known if clients and tables is None else known[:MOST_PANELS]
         models = {name: self[name] for name in shown}
-        if not clients and not all(isinstance(model, IntensityOverTime) for model in models.values()):
+        if not tables and not all(isinstance(model, IntensityOverTime) for model in models.values()):
             words = "clients must hold tables where the intensity depends on the events before, got none"
             raise DataError(f"{words}; pass those to draw it along")
-        figure = plot_intensities(models, truth, clients)
+        figure = plot_intensities(models, truth, tables)
         if len(shown) < len(known):
             figure.suptitle(_of_all(len(shown), len(known)))
         return figure
@@ -317,7 +316,8 @@ class SharedCurve(DrawnIntensity):
 
     def _watched(self, stretch: Grid) -> Floats:
         """Return how long a stretch of time is in each cell of the period, ``(cells,)``."""
-        return cells_of(self.state.design, self.read([], (stretch.start, stretch.end)))[1]
+        watched: Floats = cells_of(self.state.design, self.read([], (stretch.start, stretch.end)))[1]
+        return watched
 
     def mass(self, stretch: Grid) -> float:
         """Return the sum over cells: middles of a grid may meet peaks of the curve too often or never."""

@@ -18,15 +18,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.stats import norm
 
 from cotempo.data import Table
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
-from cotempo.privacy.histograms import BINS, histograms, limits, locate
+from cotempo.privacy.histograms import BINS, histograms, limits, locate, quantiles_of
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.series.fedmoments import MomentsMemory, MomentsState, NamedRows
+from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.factor_models import nearest_correlation
-from cotempo.series.moments.model_choice import USUAL
+from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.marginals import DEVIATIONS, Marginals
+from cotempo.series.moments.model_choice import PRIORS, USUAL
 from cotempo.series.moments.moments import Units, WindowMoments
+from cotempo.series.seriesmoments import MomentsModel
+from cotempo.series.windows import Timing
 from cotempo.typing import Floats
 
 #: Rows of a window unless FedMoments says otherwise: noise grows with every lag.
@@ -49,7 +55,8 @@ LEAST_ROWS = 2.0
 class PrivateMomentsState:
     """State of the server: centre, spread and usual step of each feature, then moments of windows, in `rows` windows.
 
-    `rows` says how many windows without noise would tell as much.
+    `rows` says how many windows without noise would tell as much, and `quantiles` how the values of each feature are
+    distributed, ``(features, quantiles)``.
     """
 
     features: tuple[str, ...]
@@ -61,6 +68,7 @@ class PrivateMomentsState:
     step: Floats = field(default_factory=lambda: np.zeros(0))
     products: Floats = field(default_factory=lambda: np.zeros(0))
     rows: float = 0.0
+    quantiles: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 class PrivateMoments(PrivateForm):
@@ -141,14 +149,17 @@ class PrivateMoments(PrivateForm):
         """Locate features and their steps, then keep the moments."""
         if state.phase == "keep":
             return replace(state, phase="finished"), {}
+        asked = len(answers.names) + len(answers.failures)
         if state.phase == "ranges":
             levels, sizes = answers.sum["histograms"]
+            scale = self.scales("ranges", answers.sum)["histograms"]
+            deviation = self.total_deviation("ranges", scale, len(answers.names), asked)
             centre, spread = locate(levels, state.low, state.high)
             top = np.log(state.high - state.low)
             middle, half = locate(sizes, top + math.log(SMALLEST), top)
-            found = replace(state, phase="moments", centre=centre, spread=spread)
+            quantiles = quantiles_of(levels, state.low, state.high, norm.cdf(DEVIATIONS), deviation)
+            found = replace(state, phase="moments", centre=centre, spread=spread, quantiles=quantiles)
             return replace(found, step=np.exp(middle + half) / QUANTILE), {}
-        asked = len(answers.names) + len(answers.failures)
         scale = self.scales("moments", answers.sum)["products"]
         deviation = self.total_deviation("moments", scale, len(answers.names), asked)
         steps, rows = covariances(answers.sum, deviation)
@@ -184,6 +195,19 @@ class PrivateMoments(PrivateForm):
             state.features, "finished", Units(state.centre, state.step), none, none, prior=USUAL,
             products=np.stack([moments.pack()] * 2), counts=np.stack([moments.counts] * 2),
         )  # fmt: skip
+
+    def generator(self, state: PrivateMomentsState, window: int, timing: Timing) -> MomentsModel:
+        """Return a process of windows with the noised distributions of values; levels are related as steps are."""
+        learned, count = self.learned(state), len(state.features)
+        # Where noise drowned the histogram, all quantiles may be one.
+        deviation = np.maximum(state.quantiles.std(axis=1), (state.high - state.low) / BINS / 4) / state.step
+        products = state.products.copy()
+        products[1, :, 1] = products[0, :, 0] * np.outer(deviation, deviation)
+        lags = Marginals.of_moments(WindowMoments(products, np.ones((count, count)))).lags
+        size = np.sqrt(lags[0].diagonal())
+        marginals = Marginals(state.quantiles, lags / np.outer(size, size))
+        process, own = Gaussian.of(learned.moments, PRIORS[learned.prior]), Calibration.none(count)
+        return MomentsModel(state.features, np.arange(count), window, own, timing, learned.units, process, marginals)
 
     def result(self, outcome: Outcome) -> Fitted:
         """Return FedMoments's result, learned from the noised moments."""

@@ -184,25 +184,29 @@ def _step(
     task: Task, specs: ParameterSpecs, flats: list[Tensor], counts: Tensor, fixed: Tensors, schedule: Schedule
 ) -> Step:
     """Make a step of Adam on a batch; it changes the vectors in place."""
-    weights, average, first, second = flats
 
     def step(batch: Tensors) -> Tensor:
-        leaf = weights.detach().requires_grad_()
+        leaf = flats[0].detach().requires_grad_()
         loss = task.loss(views(leaf, specs), fixed, batch)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         norm = gradient.norm(dim=1, keepdim=True)
-        gradient = gradient * (CLIP / norm.clamp(min=CLIP))
-        rate = schedule.rate_at(counts)
-        counts.add_(1)
-        first.lerp_(gradient, 1 - BETA_1)
-        second.lerp_(gradient * gradient, 1 - BETA_2)
-        size = (second / (1 - BETA_2**counts)).sqrt_().add_(1e-8)
-        weights.sub_(rate * (first / (1 - BETA_1**counts)) / size)
-        # Early weights are noise: the average forgets them faster than its final pace.
-        average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - AVERAGE).expand_as(average))
+        adam(flats, counts, gradient * (CLIP / norm.clamp(min=CLIP)), schedule)
         return loss.detach()
 
     return step
+
+
+def adam(flats: list[Tensor], counts: Tensor, gradient: Tensor, schedule: Schedule) -> None:
+    """Take a step of Adam along gradients ``[networks, numbers]``; vectors and counts of steps change in place."""
+    weights, average, first, second = flats
+    rate = schedule.rate_at(counts)
+    counts.add_(1)
+    first.lerp_(gradient, 1 - BETA_1)
+    second.lerp_(gradient * gradient, 1 - BETA_2)
+    size = (second / (1 - BETA_2**counts)).sqrt_().add_(1e-8)
+    weights.sub_(rate * (first / (1 - BETA_1**counts)) / size)
+    # Early weights are noise: the average forgets them faster than its final pace.
+    average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - AVERAGE).expand_as(average))
 
 
 class CudaGraphStep:

@@ -1,0 +1,1 @@
+"""Differentially private forms of FedTDD and SeriesDiffusion."""
