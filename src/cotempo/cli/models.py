@@ -137,13 +137,10 @@ def count_events(
     level: Level = None,
 ) -> Output:
     """Say how many events a sequence will have, by clients' models: the mean, and an interval for chance and doubt."""
-    fitted, rows, level = load_result(run), [], EVENTS_LEVEL if level is None else level
+    fitted, rows, level = load_models(run, client), [], EVENTS_LEVEL if level is None else level
     formats = date_formats(run, client)
-    for name in [client] if client else fitted.names:
-        model = fitted[name]
-        if hasattr(model, "given"):
-            raise ParameterError("the model must not look back at events to count them; draw them: cotempo sample")
-        found = capable(model, ("predict_count",), fitted).predict_count(
+    for name, model in fitted.items():
+        found = capable(model, ("predict_count",), model).predict_count(
             as_time(start, model.clock, formats), as_time(end, model.clock, formats), level
         )
         rows.append({"client": name, **found._asdict()})
@@ -298,6 +295,16 @@ def load_result(run: Path) -> Any:
     return fitted
 
 
+def load_models(run: Path, client: str | None) -> dict[str, Any]:
+    """Return the models of a run's clients, or of one; a model that a client saved goes by the name of its file."""
+    from cotempo.federation.fitted import Fitted, load
+
+    found = load(run)
+    if not isinstance(found, Fitted):
+        return {client or run.stem: found}
+    return {name: found[name] for name in ([client] if client else found.names)}
+
+
 def save_result(fitted: Any, run: Path) -> list[str]:
     """Save a result that was changed, write its report again if there is one, and return what was done in words."""
     fitted.save(run)
@@ -314,7 +321,9 @@ def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:
         known = dict.fromkeys(command for verb, command in COMMANDS.items() if hasattr(model, verb))
         can = f"it can {', '.join(known)}" if known else "write its tables with: cotempo export"
         verb = COMMANDS.get(verbs[0], verbs[0])
-        raise ParameterError(f"the run's method must be able to {verb}, got {type(fitted.method).__name__}; {can}")
+        raise ParameterError(
+            f"the run's method must be able to {verb}, got {type(getattr(fitted, 'method', fitted)).__name__}; {can}"
+        )
     return model
 
 

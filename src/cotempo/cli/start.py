@@ -147,7 +147,7 @@ def _comments(method: type[Method]) -> str:
         elif value == () and not field.is_required():
             lines.append(f"# {key} = []")
         elif value is None and not field.is_required():
-            lines.append(f"# {key} =")
+            lines.append(f"# {key}: none by default")
     return "\n".join(lines) + "\n"
 
 

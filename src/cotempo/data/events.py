@@ -210,7 +210,7 @@ class Events(Table):
             warnings.append(f"{words}: an event is taken to be anywhere in its step, from its time on")
         elif tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
-        unknown = sum(len(times) > 0 and (times[0] == start or times[-1] == end) for _, times, _, start, end in parts)
+        unknown = sum(len(times) > 0 and times[-1] == end and not self._is_midnight(end) for _, times, *_, end in parts)
         if unknown:
             begin = f"{pluralize(unknown, 'window')} that an event begins or ends, as if unknown"
             warnings.append(f"{begin}: rates come out too high; pass windows= or columns start and end")
@@ -222,6 +222,11 @@ class Events(Table):
         return ClientDescription(
             client, self.rows, len(parts), start, end, marks=counts or None, warnings=tuple(warnings)
         )
+
+    def _is_midnight(self, time: float) -> bool:
+        """Whether a date is one that people give windows with, and not that of an event."""
+        day = self.clock.duration("1D") if self.clock.dates else np.inf
+        return self.clock.dates and bool(np.mod(self.clock.local(np.array([time]))[0], day) == 0)
 
     @property
     def _owner(self) -> NDArray[np.intp]:

@@ -23,8 +23,8 @@ REGULAR = 3
 def find_step(times: Floats, sequence: NDArray[Any], clock: Clock) -> float:
     """Return the step that nearly all times were cut down to, in the unit of the clock; 0 where there is none.
 
-    Times are sorted within their sequence. Steps begin by the clock that people read: full hours of India are half hours
-    of UTC.
+    Times are sorted within their sequence. Steps begin by the clock that people read: full hours of India are half
+    hours of UTC.
 
     Examples
     --------

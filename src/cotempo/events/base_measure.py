@@ -48,6 +48,8 @@ STRETCHES = 20
 MARGIN = 3.0
 # The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
 POISSON_FREEDOM = 5.0
+# Screening: how much longer tails of squared misfits are than a normal's, and how much logs of sizes of sites vary.
+TAIL, USUAL_SIZES = 2.0, 1.0
 DISPERSION = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
 
 
@@ -333,7 +335,7 @@ def expect_summary(phase: str) -> Expect:
         "totals": Spec((2,), low=0, description="your number of events and your exposure"),
         "gaps": Spec((len(OCTAVES) - 1,), low=0, description=gaps),
     }
-    return Expect(fields, sums=True, weight=(0, 1), rows=lambda one: 1.0 + float(one["totals"][0]), alike=_gap)
+    return Expect(fields, sums=True, weight=(0, 1), rows=_events_of_totals, alike=_gap, scatter=_scatter_of_gaps)
 
 
 def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
@@ -349,7 +351,7 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
             "dispersion": DISPERSION,
         }
         # Who saw no event is compared as well.
-        return Expect(fields, True, (0, 1), rows=lambda message: 1.0 + float(message["events"].sum()), alike=_course)
+        return Expect(fields, True, (0, 1), rows=_events_of_cells, alike=_course, scatter=_scatter_of_counts)
     if phase in ("level", "relevel"):
         words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
         fields = {"log_likelihood": Spec((2, len(SETTINGS)), votes=True, description=words)}
@@ -363,6 +365,14 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
     return Expect(fields, sums=True, weight=(0, 1))
 
 
+def _events_of_totals(message: Message) -> float:
+    return 1.0 + float(message["totals"][0])
+
+
+def _events_of_cells(message: Message) -> float:
+    return 1.0 + float(message["events"].sum())
+
+
 def _course(message: Message) -> dict[str, Floats]:
     """Return which share of the events a client had seen by each time: noise in single cells averages out."""
     events = message["events"].sum(axis=0)
@@ -373,3 +383,23 @@ def _gap(message: Message) -> dict[str, Floats]:
     """Return the mean gap between a client's events."""
     events, exposure = message["totals"]
     return {"totals": np.log(np.maximum([exposure / (events + 1.0)], 1e-30))}
+
+
+def _scatter_of_counts(message: Message) -> dict[str, Floats]:
+    """Return how much counts of a Poisson process vary, the course of so many events, and squared misfits."""
+    events, course = message["events"], _course(message)["events"]
+    _, expected, freedom = message["dispersion"].T
+    own = np.sqrt(1.0 + max(float(events.sum()), 0.0))
+    varies = TAIL * np.abs(expected) * np.sqrt(2.0 / np.maximum(freedom, 1.0))
+    return {
+        "events": np.sqrt(np.maximum(events, 0.0) + 1.0),
+        "exposure": np.abs(message["exposure"]) / own,
+        "alike events": np.sqrt(np.clip(course * (1.0 - course), 0.0, 1.0) + 1e-3) / own,
+        "dispersion": np.column_stack([varies, np.zeros((2, 2))]),
+        "spread": np.array([TAIL * abs(float(message["spread"][1])) * np.sqrt(2.0 / STRETCHES), 0.0]),
+    }
+
+
+def _scatter_of_gaps(message: Message) -> dict[str, Floats]:
+    """Return how much counts of gaps vary; honest sites may be much smaller or larger than the others."""
+    return {"gaps": np.sqrt(np.maximum(message["gaps"], 0.0) + 1.0), "alike totals": np.array([USUAL_SIZES])}

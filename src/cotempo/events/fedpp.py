@@ -69,8 +69,9 @@ class FedPP(Method):
     By default (`SharedFunction`) clients share a *curve of time*, chosen and learned from sums of counts, or a
     *function of history* on a base measure, :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` with one :math:`f` for all,
     whichever has the better held-out likelihood. With ``preset="paper"`` or ``share="kernel"`` (`SharedPrior`) they
-    share a prior over kernel weights, as published. Each of the two has parameters of its own beside those below; one
-    that means nothing where it is given is refused.
+    share a prior over kernel weights, as published. Each of the two has parameters of its own beside those below
+    (``compare`` and ``refit_rounds``; ``marks``, ``aggregation``, ``epochs``, ``learning_rate`` and ``batch``); one
+    that means nothing where it is given is refused. ``compare=False`` does not let clients learn alone as well: faster.
 
     References
     ----------
@@ -94,7 +95,11 @@ class FedPP(Method):
     }
 
     share: Literal["function", "kernel"] = Field(default="function", description="what clients share: see above")
-    kernel: str = Field(default="auto", description="what the intensity depends on")
+    kernel: str = Field(
+        default="auto",
+        description="what the intensity depends on: ``'auto'``, ``'time'`` or ``'history'``; with ``share='kernel'`` "
+        "``'time'``, ``'deep'``, ``'history'``, ``'lstm'`` or ``'attention'``",
+    )
     rounds: int = Field(default=30, ge=1, description="rounds of learning a function of history, or kernels")
     base: Literal["auto", "poisson", "curve", "hawkes", "renewal"] = Field(
         default="auto",
@@ -105,7 +110,12 @@ class FedPP(Method):
         default=25, ge=1, description="exchanges in which Hawkes and renewal processes are learned"
     )
     inducing: int = Field(default=50, ge=2, description="number of inducing points of a function")
-    cells: int = Field(default=CELLS, ge=20, description="cells of time in which events are counted")
+    cells: int = Field(
+        default=CELLS,
+        ge=20,
+        description="cells in which events are counted, of a period where there is one, else of the whole time: "
+        "fewer are faster, and no finer than they are can a curve be; some hundred are enough for a day or week",
+    )
     period: float | None = Field(
         default=None,
         gt=0,

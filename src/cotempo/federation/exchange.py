@@ -153,7 +153,9 @@ class Expect:
 
     `rows` says how many rows an answer sums over, if its fields grow with them. Answers of large and small clients can
     then be compared row by row: that is how robust reducers find a client that differs from all others. `alike` returns
-    by name what honest clients are alike in whatever their size and scale, which is compared more strictly.
+    by name what honest clients are alike in whatever their size and scale, which is compared more strictly. `scatter`
+    returns by name of a field, or ``"alike NAME"``, how much it varies by chance at a client of this size: few events
+    scatter more.
     """
 
     fields: Mapping[str, Spec]
@@ -162,6 +164,7 @@ class Expect:
     is_opaque: bool = False
     rows: Callable[[Message], float] | None = None
     alike: Callable[[Message], Mapping[str, Array]] | None = None
+    scatter: Callable[[Message], Mapping[str, Array]] | None = None
 
     def size_of(self, message: Message) -> float:
         """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""

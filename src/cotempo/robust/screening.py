@@ -28,6 +28,8 @@ LEAST_ROWS = 1e-3
 MANY = 12
 #: Where that is known, fields themselves may differ so many times as much: scales of honest clients do.
 FORGIVEN = 2.0
+#: So many standard deviations of its own chance say nothing against a client.
+CHANCE = 4.0
 
 
 class Distances(NamedTuple):
@@ -75,24 +77,47 @@ def _is_baseless(message: Message, expect: Expect) -> str:
 def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> Iterator[Distances]:
     """Yield distances in every respect; a client of few rows may be further away, by chance."""
     forgiven = np.minimum(1.0, np.sqrt(answers.sizes / np.median(answers.sizes)))
+    by_chance = _by_chance(answers, messages, expect)
     most = SUSPECT if expect.alike is None else FORGIVEN * SUSPECT
     for field in answers.fields:
         values = answers.vectors[:, field.place]
         if values.shape[1] >= FEWEST_VALUES:
             # The value that differs most: a forged edge changes few of many.
-            away = forgiven * np.abs(values - np.median(values, axis=0)).max(axis=1)
+            away = np.abs(values - np.median(values, axis=0))
+            excess = away - by_chance.get(field.name, 0.0) * (answers.weights / answers.sizes)[:, None] / field.scale
             least = 1e-6 * float(np.abs(values).max())
-            yield Distances(field.name, _in_medians(away, least), most * (1 + FEW_VALUES / values.shape[1]))
+            distance, beyond = (forgiven * part.max(axis=1) for part in (away, excess))
+            yield Distances(field.name, _in_medians(distance, least, beyond), most * (1 + FEW_VALUES / values.shape[1]))
     for name, values in _alike(answers, messages, expect):
         away = np.abs(values - np.median(values, axis=0))
         usual = np.median(away, axis=0)
         least = max(float(np.median(usual[usual > 0])) if usual.any() else 0.0, 1e-6 * float(np.abs(values).max()))
         # Of many values each has its own scale: where honest clients agree, little is much.
-        relative = away / (np.maximum(usual, least or 1.0) if len(usual) >= MANY else least or 1.0)
+        scale = np.maximum(usual, least or 1.0) if len(usual) >= MANY else least or 1.0
+        excess = np.maximum(away - by_chance.get(f"alike {name}", 0.0), 0.0)
         few = SINGLE if values.shape[1] < FEWEST_VALUES else FEW_ALIKE
         limit = SUSPECT_ALIKE * (1 + few / values.shape[1])
-        for distance in (relative.max(axis=1), np.sqrt(np.square(relative).mean(axis=1))):
-            yield Distances(name, _in_medians(forgiven * distance, 1e-6), limit)
+        for size in (_largest, _mean_size):
+            distance, beyond = (forgiven * size(part / scale) for part in (away, excess))
+            yield Distances(name, _in_medians(distance, 1e-6, beyond), limit)
+
+
+def _by_chance(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> dict[str, Floats]:
+    """Return how far off each value of each client may be by chance, ``(clients, values)`` by name."""
+    if expect.scatter is None:
+        return {}
+    with np.errstate(all="ignore"):
+        told = [expect.scatter(messages[name]) for name in answers.names]
+    found = {name: np.stack([np.asarray(one[name], np.float64).ravel() for one in told]) for name in told[0]}
+    return {name: CHANCE * np.nan_to_num(value, posinf=0.0) for name, value in found.items()}
+
+
+def _largest(values: Floats) -> Floats:
+    return np.asarray(values.max(axis=1))
+
+
+def _mean_size(values: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.square(values).mean(axis=1)))
 
 
 def _alike(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> Iterator[tuple[str, Floats]]:
@@ -105,6 +130,6 @@ def _alike(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> 
             yield name, np.nan_to_num(values, nan=0.0, posinf=1e9, neginf=-1e9).clip(-1e9, 1e9)
 
 
-def _in_medians(away: Floats, least: float) -> Floats:
-    """Return distances in multiples of the median client's."""
-    return np.asarray(away / (max(float(np.median(away)), least) or 1.0))
+def _in_medians(away: Floats, least: float, beyond: Floats) -> Floats:
+    """Return what of the distances is `beyond` chance, in multiples of the median client's distance."""
+    return np.asarray(beyond / (max(float(np.median(away)), least) or 1.0))

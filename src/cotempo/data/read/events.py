@@ -185,14 +185,14 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client, ["0"]) else {}
     sheet.require("time")
     grouped = group_rows(sheet)
-    marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
     if table is not None and table.clock is not None and kind_of(table.clock) != grouped.times.kind:
         must = f"windows table: start and end must be {grouped.times.kind}, as time is"
         sheet.note(f"{must}, got {kind_of(table.clock)}")
-    sheet.problems.raise_any()
+    # Windows before marks: a mark that is missing must not hide dates that lie outside, or the other way round.
+    bounds = np.zeros((0, 2)) if sheet.problems.found else _windows(grouped, table)
+    marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
     for name, rows, _ in grouped.by_client():
         used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
-    bounds = _windows(grouped, table)
     sheet.problems.raise_any()
     sequence, times = grouped.sequence, grouped.times
     found = {}

@@ -91,7 +91,8 @@ def _assume(sheet: Sheet, column: str, local: pa.ChunkedArray) -> pa.ChunkedArra
         compute.assume_timezone(local, zone, ambiguous=which, nonexistent=which) for which in ("earliest", "latest")
     )
     changed = np.flatnonzero(compute.not_equal(first, last).fill_null(False).to_numpy())
-    rule = f"must be a time that {zone} had once; write the offset, as +01:00, where clocks are changed"
+    rule = f"must be a time that {zone} had once; write the offset, as +01:00, where clocks are changed, or "
+    rule += f"choose with pandas: time.dt.tz_localize({zone!r}, ambiguous='infer', nonexistent='shift_forward')"
     sheet.note_rows(changed, lambda row: f"{rule}, got {str(local[row].as_py())[:19]}", column)
     return first.cast(pa.timestamp(local.type.unit, "UTC"))
 

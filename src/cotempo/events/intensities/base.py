@@ -33,6 +33,8 @@ LogNormal = tuple[Floats, Floats, Floats]
 PER_PERIOD, MOST_CELLS = 2016, 200_000
 # Where nobody says how far to look for the next event: until this many are expected, one in a million misses it.
 SURELY = 14.0
+# Simulated counts: events in all, the fewest and most paths, and how many mean waits are looked ahead at once.
+SIMULATED, PATHS, NEAR = 600, (10, 200), 4.0
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
 
@@ -464,8 +466,10 @@ class IntensityGivenHistory(Intensity):
             raise ParameterError(f"{words}, got {clock.text(end)}")
         return self._ahead(past, end, begin, marks)
 
-    def _ahead(self, past: Floats, until: float, begin: float, marks: tuple[str, ...]) -> NextEvent:
-        last = float([begin, *past][-1])
+    def _ahead(
+        self, past: Floats, until: float, begin: float, marks: tuple[str, ...], now: float | None = None
+    ) -> NextEvent:
+        last = float([begin, *past][-1]) if now is None else now
         edges = last + (until - last) * AHEAD
         mean = self.given((edges[1:] + edges[:-1]) / 2, past, begin, marks)[0]
         return NextEvent(edges, np.exp(-np.append(0.0, np.cumsum(mean * np.diff(edges)))), self.clock)
@@ -473,21 +477,56 @@ class IntensityGivenHistory(Intensity):
     def sample(self, start: Any, end: Any, seed: np.random.Generator | int = 0, count: int = 1) -> Events:
         """Draw sequences event by event, each from the distribution of the next given those before."""
         stream, (first, last) = np.random.default_rng(seed), self.stretch(start, end)
-        sequences, types = [], []
-        for _ in range(count):
-            past: list[float] = []
-            marks: list[str] = []
-            while (past[-1] if past else first) < last:
-                time = self._ahead(np.array(past), last, first, tuple(marks)).number_at(stream.uniform())
-                if not time < last:
-                    break
-                mark = self.draw_mark(time, past, first, marks, stream)
-                past.append(time)
-                marks += [] if mark is None else [mark]
-            sequences.append(past)
-            types.append(marks)
+        drawn = [self._draw(first, last, np.zeros(0), first, (), stream) for _ in range(count)]
+        types = [marks for _, marks in drawn]
         kept = types if any(types) else None
+        sequences = [times for times, _ in drawn]
         return Events.from_arrays(sequences, (first, last), kept, unit=self.clock.unit, zone=self.clock.zone)
+
+    def _draw(
+        self, first: float, last: float, past: Floats, begin: float, marks: tuple[str, ...], stream: np.random.Generator
+    ) -> tuple[list[float], list[str]]:
+        """Return times and types of the events drawn in a stretch, given those before; looked for some at a time."""
+        times, types, known = past.tolist(), list(marks), len(past)
+        now = first
+        while now < last:
+            until = min(now + self._wait / SURELY * NEAR, last)
+            ahead = self._ahead(np.array(times), until, begin, tuple(types), now)
+            time = ahead.number_at(stream.uniform())
+            # Without an event until then, what follows is drawn anew from there.
+            now = min(time, until)
+            if time < until:
+                mark = self.draw_mark(time, times, begin, types, stream)
+                times.append(time)
+                types += [] if mark is None else [mark]
+        return times[known:], types[len(marks) :]
+
+    def predict_count(
+        self, start: Any, end: Any, level: float = 0.95, history: Any = (), marks: tuple[str, ...] = ()
+    ) -> Count:
+        """Return how many events one sequence will have in ``[start, end]``, with an interval, by simulation.
+
+        `history` are the sorted times of the sequence's events before `start`, `marks` their types where the model
+        knows types. The interval holds how much simulated counts vary, and the doubt about the client's level.
+        """
+        check_level(level)
+        first, last = self.stretch(start, end)
+        if first == last:
+            return Count(0.0, 0.0, 0.0)
+        past = self.clock.numbers(history)
+        begin = min([first, *past[:1].tolist()])
+        if len(past) and past[-1] > first:
+            raise DataError(f"the history must lie before {self.clock.text(first)}, got {self.clock.text(past[-1])}")
+        stream, usual = np.random.default_rng(0), (last - first) / (self._wait / SURELY)
+        paths = int(np.clip(SIMULATED / max(usual, 1.0), *PATHS))
+        counts = [len(self._draw(first, last, past, begin, marks, stream)[0]) for _ in range(paths)]
+        mean = float(np.mean(counts))
+        # Fewer paths know the variance less well: it is drawn to that of a Poisson process.
+        variance = (float(np.var(counts)) * paths + max(mean, 1.0) * PATHS[0]) / (paths + PATHS[0])
+        chance = variance * (1 + 1 / paths) + mean**2 / max(self.seen[0], 1.0)
+        shape = mean**2 / max(chance - mean, 1e-9) if mean else 0.0
+        masses = stream.gamma(shape, mean / shape, 20_000) if mean else np.zeros(1)
+        return Count.from_masses(mean, masses, level)
 
     def plot(self, events: Any, level: float = 0.95) -> Figure:
         """Draw the intensity along the first sequence of a table, given its events, which stand below it."""

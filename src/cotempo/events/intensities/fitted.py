@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -108,19 +108,28 @@ class FittedFedPP(Fitted):
         base = f" ({state.design.base})" if state.kept != "curve" else ""
         return f"{line}, kept {KEPT[state.kept]}{base}"
 
-    def plot(self, clients: Mapping[str, Events] | None = None, truth: Any = None) -> Figure:
-        """Draw the intensities of the first four clients, above the events of those whose tables are given.
+    def plot(self, clients: Mapping[str, Events] | Sequence[str] | None = None, truth: Any = None) -> Figure:
+        """Draw the intensities of some clients, above the events of those whose tables are given.
 
-        Intensities given the history need the tables.
+        `clients` are tables or names. Of names all are drawn, else the first four, and the figure says how many there
+        are. Intensities given the history need the tables.
         """
         from cotempo.events.plots import plot_intensities
 
-        known = [name for name in clients or self.names if name in self.outcome.memories][:MOST_PANELS]
-        models = {name: self[name] for name in known}
-        if not clients and not all(isinstance(model, IntensityOverTime) for model in models.values()):
+        known = [name for name in clients or self.names if name in self.outcome.memories]
+        tables = clients if isinstance(clients, Mapping) else None
+        if clients and tables is None:
+            for name in clients:
+                super().__getitem__(name)
+        shown = known if clients and tables is None else known[:MOST_PANELS]
+        models = {name: self[name] for name in shown}
+        if not tables and not all(isinstance(model, IntensityOverTime) for model in models.values()):
             words = "clients must hold tables where the intensity depends on the events before, got none"
             raise DataError(f"{words}; pass those to draw it along")
-        return plot_intensities(models, truth, clients)
+        figure = plot_intensities(models, truth, tables)
+        if len(shown) < len(known):
+            figure.suptitle(_of_all(len(shown), len(known)))
+        return figure
 
     def answer(self) -> str:
         """Return when events are most frequent at the first clients, with the 95 % band."""
@@ -155,16 +164,22 @@ class FittedFedPP(Fitted):
         from cotempo.events.plots import plot_intensities, plot_quantiles
 
         figures = {}
-        known = [name for name in self.names if name in self.outcome.memories][:MOST_PANELS]
+        everyone = [name for name in self.names if name in self.outcome.memories]
+        known = everyone[:MOST_PANELS]
+        part = f" ({_of_all(len(known), len(everyone))})" if len(known) < len(everyone) else ""
         curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
         if curves:
-            figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
+            figures[f"Intensity with its 95 % band{part}"] = plot_intensities(curves, truth)
         waits = {}
         if isinstance(self.state, FunctionState):
             waits = {name: self.outcome.memories[name].waits.get(self.state.kept, ()) for name in known}
         if tests := {name: rescaling_test([held]) for name, held in waits.items() if len(held)}:
-            figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
+            figures[f"Waits between held-out events on the model's clock{part}"] = plot_quantiles(tests)
         return figures
+
+
+def _of_all(shown: int, everyone: int) -> str:
+    return f"{shown} of {everyone} clients; plot(['NAME', ...]) draws others"
 
 
 def _in_words(time: float, model: IntensityOverTime) -> str:

@@ -1,0 +1,79 @@
+"""Small sites scatter more: an honest one is not left out, and whoever is left out is named."""
+
+import numpy as np
+import pytest
+
+import cotempo as ct
+from cotempo.data import Events
+from cotempo.events.base_measure import expect_measure, expect_summary
+from cotempo.federation import Message
+from cotempo.robust.screening import find_suspects
+
+CELLS = 96
+
+
+def count(level, rng):
+    """Return what a site of so many events an hour sends of eight weeks with one smooth day."""
+    course = 1 + 0.6 * np.sin(2 * np.pi * (np.arange(CELLS) / 4 - 12) / 24)
+    exposure = np.full((5, CELLS), 8 * 168 / 5 / CELLS)
+    events = rng.poisson(level * course * exposure).astype(float)
+    own = max(events.sum(), 1.0) / (8 * 168)
+    expected = events.sum() / 5
+    misfit = ((events.sum(axis=1) - expected) ** 2).sum() * 5 / 4
+    stretches = events.sum(axis=0)[: CELLS // 20 * 20].reshape(20, -1).sum(axis=1)
+    spread = [((stretches - stretches.mean()) ** 2).sum(), stretches.sum()]
+    fields = {"events": events, "exposure": own * exposure, "spread": np.array(spread)}
+    return Message({**fields, "dispersion": np.array([[0.0, 0, 0], [misfit, events.sum(), 4]])})
+
+
+@pytest.fixture(scope="module")
+def expect():
+    method = ct.FedPP(kernel="time", period=24.0, cells=CELLS)
+    return expect_measure(method, method.open(Roster("abcde"), None, None), "count")
+
+
+class Roster:
+    def __init__(self, names):
+        self.names = tuple(names)
+
+
+@pytest.mark.parametrize("small", [0.4, 0.1, 0.06, 0.02])
+def test_honest_sites_stay_in_99_of_100_runs(expect, small):
+    left_out = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        sites = {"a": 1.0, "b": 0.6, "c": 0.8, "d": 0.4, "small": small}
+        left_out += bool(find_suspects({name: count(level, rng) for name, level in sites.items()}, expect))
+    assert left_out <= 1
+
+
+def test_a_small_site_among_equal_ones_is_no_suspect():
+    told = {
+        name: Message({"totals": np.array([1000.0 + 7 * k, 1000.0]), "gaps": np.zeros(240)})
+        for k, name in enumerate("abcd")
+    }
+    told["small"] = Message({"totals": np.array([60.0, 1000.0]), "gaps": np.zeros(240)})
+    assert not find_suspects(told, expect_summary("describe"))
+
+
+def test_a_site_that_forges_its_counts_is_still_found(expect):
+    rng = np.random.default_rng(0)
+    told = {name: count(level, rng) for name, level in {"a": 1.0, "b": 0.6, "c": 0.8, "d": 0.4}.items()}
+    honest = count(0.5, rng)
+    events = np.array(honest["events"])
+    events[:, 10:14] += 40.0
+    told["liar"] = Message({**{name: honest[name] for name in honest}, "events": events})
+    assert set(find_suspects(told, expect)) == {"liar"}
+
+
+def test_who_is_left_out_is_named_in_a_warning_and_in_advice():
+    rng = np.random.default_rng(1)
+    clients = {name: Events.from_arrays([np.sort(rng.uniform(0, 240, 200))], (0.0, 240.0)) for name in "abcde"}
+    burst = np.sort(np.append(rng.uniform(0, 240, 50), 24 * rng.integers(0, 10, 2000) + rng.uniform(3, 4, 2000)))
+    clients["odd"] = Events.from_arrays([burst], (0.0, 240.0))
+    method = ct.FedPP(kernel="time", period=24.0, compare=False, cells=48)
+    with pytest.warns(UserWarning, match="odd was left out of .*Robust"):
+        fitted = method.fit(clients, progress=False)
+    assert fitted.suspects == ("odd",)
+    assert any("odd was left out" in line for line in fitted.advice())
+    assert not method.fit(clients, progress=False, reducer=ct.Robust("mean")).suspects
