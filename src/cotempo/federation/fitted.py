@@ -182,8 +182,8 @@ class Fitted:
     def warnings(self) -> list[str]:
         """Return a sentence on each client that was left out because it differs from all others, for `fit` to warn."""
         return [
-            f"{client} was left out of {_some(phases)}: {detail}. If its table is as it should be (cotempo.survey looks "
-            'for faults), take everybody in by fit(..., reducer=cotempo.Robust("mean", cap=None))'
+            f"{client} was left out of {_some(phases)}: {detail}. If its table is as it should be (cotempo.survey "
+            'looks for faults), take everybody in by fit(..., reducer=cotempo.Robust("mean", cap=None))'
             for client in self.suspects
             for phases, detail in [self._suspicion(client)]
         ]

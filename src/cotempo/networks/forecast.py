@@ -217,7 +217,7 @@ def fit_levels(
         degree = min(level.degree, len(told) // LEAST_ROWS)
         design = powers(told, told, degree)
         slopes, _ = fit_powers(design, values - mean, np.ones(len(told)))
-        error = np.linalg.pinv(design.T @ design, hermitian=True)
+        error: Floats = np.asarray(np.linalg.pinv(design.T @ design, hermitian=True), dtype=np.float64)
         for place in group:
             start = sequences[place][1][0] if len(since[place]) else 0.0
             now, then = (powers(time, told, degree) for time in (since[place], ahead[place] - start))

@@ -4,8 +4,8 @@
     products   clients send sums of products about it; only totals are used               (everything the search needs)
                and again of what is left without levels or trends of their own, where those may matter    (`levels`)
     fill       where cells or variables are missing: clients fill them with what is expected, and sum again; only totals
-    compare    clients send whether the network of all first four fifths predicts their last better than one of their
-               own; only totals are used, every client keeps its own figures
+    compare    clients send whether the network of all first four fifths (personal=True: their own of these and borrowed
+               ones) predicts their last better than one of their own; only totals are used, figures stay at clients
     borrow     personal=True: clients send how well networks with more or fewer borrowed rows predict; only totals
     personal   personal=True: each client learns its own network and keeps it
 
@@ -46,6 +46,7 @@ from cotempo.federation import (
     register,
     standard_error,
 )
+from cotempo.federation.reducers import SUSPICION
 from cotempo.networks.completion import MOST_STEPS, TOLERANCE, ColumnGaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import ClientNetwork
@@ -82,7 +83,7 @@ from cotempo.networks.network import Network
 from cotempo.networks.private import PrivateNetwork
 from cotempo.networks.search.edge_confidence import edge_confidence
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
-from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
+from cotempo.networks.search.personal import SHARES, judge_shares, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.per_row import relations
@@ -93,6 +94,8 @@ from cotempo.typing import Bools, Floats, Indices
 LEAST_SEEN = 3
 #: Variables whose correlation is closer to one are copies of each other.
 COPY = 1e-6
+#: Products are asked for once for every level, and again where a client is left out meanwhile.
+MOST_ASKED = 3 * len(NAMES)
 #: Draws for the probabilities of the edges of clients' own networks.
 OWN_DRAWS = 50
 
@@ -342,14 +345,18 @@ class OneRound(Method):
         common, names = question.common, json.loads(question.common["variables"])
         if question.phase == "centre":
             return column_sums(prepared, names), None
-        own = self.own_rows(prepared, names, gaps=common["gaps"])
+        own = summed = self.own_rows(prepared, names, gaps=common["gaps"])
         if common["levels"] != "common":
-            own = self.without_levels(own, prepared.table, common, judging=question.phase == "compare")
+            summed = self.without_levels(own, prepared.table, common)
+            judging = question.phase == "compare"
+            own = self.without_levels(own, prepared.table, common, judging=True) if judging else summed
         knowledge = self._knowledge(names)
         if question.phase == "compare":
-            compared, shared = self._compare(common, own, knowledge)
+            others = self._others(common, self._all_sums(common, summed).part(0)) if self.personal else None
+            compared, shared = self._compare(common, own, knowledge, others)
             judged = float(len(own.judged)) if compared.size else 0.0
-            sent = {"rows": judged, "shared": shared, "joining": self.tally(compared), "lean": self._lean(common, own)}
+            tally = self.tally(compared, *self._choices)
+            sent = {"rows": judged, "shared": shared, "joining": tally, "lean": self._lean(common, own)}
             return Message(sent), replace(memory, compared=compared)
         if question.phase == "products":
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
@@ -359,14 +366,11 @@ class OneRound(Method):
                 places = [names.index(name) for name in prepared.table.features]
                 measured[..., places] = measure_levels(prepared.table, weights, common["centre"][places], self.lags)
             return Message({**sums._asdict(), "levels": measured}), None
-        if common["gaps"]:
-            mine = own.sum_filled(common["centre"], ColumnGaussian(common["means"], common["covariances"]))
-        else:
-            mine = own.sum_products(common["centre"], split=self.compare)
+        mine = self._all_sums(common, own)
         if question.phase == "fill":
             return Message(mine._asdict()), None
         total, stream = mine.total(), Rng(common["stream"])
-        others = Gram.of_sums(Sums(*(common[name] - part for name, part in total._asdict().items())))
+        others = self._others(common, total)
         if question.phase == "borrow":
             rows = complete(own.rows.values) - np.tile(common["centre"][own.held], self.lags + 1)
             theirs = others.only(lagged_columns(own.held, len(names), self.lags))
@@ -375,6 +379,21 @@ class OneRound(Method):
         kept = self._learn_own(memory, own, Gram.of_sums(total), others, common, knowledge)
         kept = replace(kept, mean=kept.mean + np.tile(own.shift, self.lags + 1))
         return Message({"edges": float(np.count_nonzero(kept.within))}), kept
+
+    def _all_sums(self, common: Message, own: OwnRows) -> Sums:
+        """Return the client's part of the sums, gaps filled."""
+        if common["gaps"]:
+            return own.sum_filled(common["centre"], ColumnGaussian(common["means"], common["covariances"]))
+        return own.sum_products(common["centre"], split=self.compare)
+
+    def _others(self, common: Message, mine: Sums) -> Gram:
+        """Return the Gram of the other clients' rows."""
+        return Gram.of_sums(Sums(*(common[name] - part for name, part in mine._asdict().items())))
+
+    @property
+    def _choices(self) -> tuple[int, ...]:
+        """How many networks are compared with learning alone, of which one is chosen afterwards."""
+        return (len(SHARES),) if self.personal else ()
 
     def _learn_own(
         self,
@@ -462,8 +481,13 @@ class OneRound(Method):
         filled = own.sum_filled(state.centre, ColumnGaussian(state.means, state.covariances))
         return replace(state, gaps=True, pairs=sums.counts, **filled._asdict())
 
-    def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> tuple[Floats, Floats]:
-        """Judge the held-out rows, in the columns that vary before them; return `compared`, and `_judge_shared`."""
+    def _compare(
+        self, common: Message, own: OwnRows, knowledge: PriorKnowledge, others: Gram | None
+    ) -> tuple[Floats, Floats]:
+        """Judge the held-out rows, in the columns that vary before them; return `compared`, and `_judge_shared`.
+
+        With the Gram of `others` the networks compared are the client's own, which borrow from it, one by share.
+        """
         values, weights = own.rows.values[: own.seen], own.rows.weights[: own.seen]
         kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
         if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept):
@@ -480,8 +504,15 @@ class OneRound(Method):
         found = self._find(mine, knowledge.only(own.held[kept]), stream("alone"), quick=True)
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance).sum(axis=1)
-        compared = np.array([alone.mean(), together.mean(), standard_error(together - alone)])
-        return compared, self._judge_shared(common, own, knowledge, stream)
+        if others is None:
+            joined = together[None]
+        else:
+            theirs = others.only(lagged_columns(own.held[kept], knowledge.variables, self.lags))
+            known = knowledge.only(own.held[kept])
+            about = about[columns] + mine.mean
+            joined = judge_shares(own.judged[:, columns], about, mine, theirs, known, stream("borrow"), self.scaled)
+        compared = np.array([[alone.mean(), one.mean(), standard_error(one - alone)] for one in joined])
+        return compared if self.personal else compared[0], self._judge_shared(common, own, knowledge, stream)
 
     def _lean(self, common: Message, own: OwnRows) -> Floats:
         """Return how far errors of the common network lean one way here, and how far chance lets them, `(2, side)`.
@@ -562,6 +593,7 @@ class OneRound(Method):
         """Ask for one round of a few steps."""
         if state.phase == "finished":
             return None
+        cohort = [name for name in cohort if name not in state.left_out]
         common: dict[str, Any] = {"variables": json.dumps(state.variables)}
         if state.phase != "centre":
             common |= {"centre": state.centre, "gaps": state.gaps, "levels": state.levels}
@@ -575,6 +607,8 @@ class OneRound(Method):
             common["mean"] = state.pooled(trial=True).mean + np.tile(state.centre, self.lags + 1)
             common["shared"] = np.array([name in state.shared for name in state.variables])
             common["shared_rows"] = float(state.pairs[0].max(initial=0.0))
+            if self.personal:
+                common |= {name: getattr(state, name)[0] for name in Sums._fields}
         if state.phase in ("borrow", "personal"):
             common |= {name: getattr(state, name).sum(axis=0) for name in Sums._fields}
             common |= {"share": state.share, "design": state.design}
@@ -586,6 +620,12 @@ class OneRound(Method):
     ) -> tuple[OneRoundState, Metrics]:
         """Keep the sums, search, and keep what joining was worth."""
         after = "borrow" if self.personal else "finished"
+        odd = tuple(failure.client for failure in answers.failures if failure.kind == SUSPICION)
+        if odd and state.phase in ("centre", "products", "fill"):
+            # From here on sums are without it; those that were kept are with it, and levels need both.
+            state = replace(state, left_out=(*state.left_out, *odd))
+            if state.levels != "common" and state.phase == "products":
+                return replace(state, levels="common", pending=(), best="common"), {}
         if state.phase == "centre":
             total = answers.sum
             centre = total["sums"] / np.maximum(total["counts"], 1.0)
@@ -618,8 +658,10 @@ class OneRound(Method):
             state = replace(state, phase=after, joining=joining, lost=lost, design=design)
             return self.learn(state, rng)
         if state.phase == "borrow":
-            share = float(SHARES[int(np.argmax(answers.mean("scores")))])
-            return replace(state, phase="personal", share=share), {"share": share}
+            choice = int(np.argmax(answers.mean("scores")))
+            joining = Joining(state.joining.sums[choice], (choice,)) if self.compare else state.joining
+            share = float(SHARES[choice])
+            return replace(state, phase="personal", share=share, joining=joining), {"share": share}
         return replace(state, phase="finished"), {}
 
     def _choose_levels(self, state: OneRoundState, answers: Answers, rng: Rng) -> tuple[OneRoundState, Sums]:
@@ -726,7 +768,7 @@ class OneRound(Method):
         elif phase == "compare":
             fields = {
                 "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
-                "joining": expect_tally(),
+                "joining": expect_tally(*self._choices),
                 "lean": Spec(
                     (2, side),
                     low=0,
@@ -753,7 +795,7 @@ class OneRound(Method):
     @property
     def most_questions(self) -> dict[str, int]:
         """Products are asked for again where levels may differ, and filled rows until they settle."""
-        return {**super().most_questions, "products": 1 + len(LEVELS), "fill": MOST_STEPS}
+        return {**super().most_questions, "products": MOST_ASKED, "fill": MOST_STEPS}
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:

@@ -19,7 +19,7 @@ from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_s
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
 from cotempo.federation.registry import find_method
-from cotempo.federation.rounds import Participation
+from cotempo.federation.rounds import Buffer, Participation
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.reducer import Robust
 from cotempo.settings import Settings, read_toml
@@ -130,6 +130,7 @@ class Experiment(Settings):
     rounds: int | None = Field(default=None, ge=1)
     cohort: Participation = Participation()
     quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+    buffer: Buffer | None = None
     data: DataSettings | None = None
     privacy: Privacy = Privacy()
     robust: Robust | None = None

@@ -8,20 +8,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cotempo.attacks.attack import Attack, Lying
 from cotempo.data import READERS, Table
 from cotempo.data.description import unequal_steps
 from cotempo.devices import Device, find_device
+from cotempo.engines.delayed import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
 from cotempo.errors import AdviceWarning, AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
+from cotempo.federation.exchange import Answers
 from cotempo.federation.fitted import Outcome
+from cotempo.federation.late import LateReducer
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import DEFAULT_REDUCER, PlainReducer, Reducer
+from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import (
     NO_RECORDER,
+    Buffer,
     Checkpoint,
     LoopOptions,
     Participation,
@@ -30,7 +35,6 @@ from cotempo.federation.rounds import (
     rounds,
 )
 from cotempo.federation.shields import Shield
-from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
@@ -39,6 +43,7 @@ from cotempo.robust.reducer import Robust
 from cotempo.runs.alarms import watched
 from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
+from cotempo.storage.tree import freeze
 from cotempo.threads import limit_threads
 
 
@@ -190,8 +195,10 @@ class Run:
     def guarded(self, privacy: Privacy | None) -> Run:
         """Return the run with the method, the reducer and the shields that its privacy asks for, defaults decided."""
         masked = self._masked(privacy)
+        if self.options.buffer is not None:
+            self._require_buffer(masked.privacy if privacy is None or privacy.epsilon is None else privacy)
         if privacy is None or privacy.epsilon is None:
-            if masked.options.reducer is not DEFAULT_REDUCER:
+            if masked.options.reducer is not DEFAULT_REDUCER or self.options.buffer is not None:
                 return masked
             return replace(masked, options=replace(masked.options, reducer=self.method.reducer))
         if self.options.participation.size is not None:
@@ -203,6 +210,17 @@ class Run:
         # First of the shields, so that all that comes after it is post-processing.
         shields = (Noise.among(method, masked.options.shields), *masked.options.shields)
         return replace(masked, method=method, options=replace(masked.options, shields=shields), privacy=decided)
+
+    def _require_buffer(self, privacy: Privacy) -> None:
+        """Raise `ParameterError` where answers to different questions cannot be gathered."""
+        refuse_late(privacy, self.options.buffer)
+        if not self.engine.is_remote:
+            raise ParameterError(
+                f"buffer must be left out on the engine {self.engine.name}, whose clients take turns: it is for sites "
+                "on flower; what it would save: cotempo.simulate_delays"
+            )
+        if self.options.reducer is not DEFAULT_REDUCER:
+            raise ParameterError("buffer must be left out with a reducer or [robust]: late answers are plain sums")
 
     def _masked(self, privacy: Privacy | None) -> Run:
         """Return the run with the secure sum, if it is asked for or the default."""
@@ -283,6 +301,16 @@ class Run:
                 folder.pulse.follow(silence)
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
+            if options.buffer is not None:
+
+                def preview(step: int, answers: Answers) -> None:
+                    """Keep what the answers that are there tell, before all are."""
+                    stream = Rng(options.seed, "server", step, "absorb")
+                    moved, _ = method.absorb(state, answers, options.public, stream)
+                    if folder:
+                        folder.preview(freeze(moved), len(answers.names))
+
+                options = LateReducer(method, options, preview=preview).loop_options
             steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
             say = None if progress is False else Progress(type(method).__name__, progress)
             with say or nullcontext():
@@ -353,7 +381,7 @@ def simulate_delays(
     clients: Mapping[str, Any],
     *,
     delays: Delays,
-    buffer: int | Literal["auto"] | None = None,
+    buffer: Buffer | None = None,
     concurrency: int | None = None,
     public: Any = None,
     privacy: Privacy | None = None,
@@ -387,17 +415,23 @@ def simulate_delays(
     options = LoopOptions(seed=seed, participation=Participation(concurrency))
     setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
     method = setup.method
-    if (setup.privacy.secure_sum or setup.privacy.epsilon) and buffer is not None:
-        raise ParameterError(
-            "buffer must be None with secure_sum or epsilon: masks cancel, and noise is sized, for a sum of answers to "
-            f"the same question, got {buffer!r}"
-        )
+    refuse_late(setup.privacy, buffer)
     options, seconds = setup.options, delays.among(setup.tables, seed)
     with limit_threads(1):
         engine = InProcess(method, setup.tables, seed=seed, shields=options.shields)
         if buffer is None:
             return list(timed_rounds(method, engine, seconds, options))
         return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))
+
+
+def refuse_late(privacy: Privacy, buffer: Buffer | None) -> None:
+    """Raise `ParameterError` for a buffer under a secure sum or noise."""
+    if (privacy.secure_sum or privacy.epsilon) and buffer is not None:
+        raise ParameterError(
+            "buffer must be None with secure_sum or epsilon: masks cancel, and noise is sized, for a sum of answers to "
+            f"the same question, got {buffer!r}; wait for everyone, or turn them off ([privacy] secure_sum = false), "
+            "which sites must allow"
+        )
 
 
 def _experiment(folder: str | Path, run: Run) -> Experiment:
@@ -411,6 +445,7 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
         parameters={name: value for name, value in method.model_dump(mode="json").items() if value is not None},
         cohort=run.options.participation,
         quorum=run.options.quorum,
+        buffer=run.options.buffer,
         engine=run.engine,
         attack=run.attack,
         robust=reducer if isinstance(reducer, Robust) else None,
@@ -423,6 +458,7 @@ def loop_options(experiment: Experiment) -> LoopOptions:
         seed=experiment.seed,
         participation=experiment.cohort,
         quorum=experiment.quorum,
+        buffer=experiment.buffer,
         reducer=experiment.robust or DEFAULT_REDUCER,
     )
 

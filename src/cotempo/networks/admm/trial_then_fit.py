@@ -448,8 +448,8 @@ class TrialThenFit(Method):
             fields = {"squares": squares, "own": own, "rows": rows}
             return Expect(fields, sums=True, rows=count_rows, alike=lambda one: {"own": about_own_median(one["own"])})
         if phase == "solve":
-            fields = self._solve_fields(state)
-            return Expect(fields, sums=True, weight=(1, 1e12), rows=lambda message: 1.0, alike=_fit_of)
+            solving = self._solve_fields(state)
+            return Expect(solving, sums=True, weight=(1, 1e12), rows=lambda message: 1.0, alike=_fit_of)
         fields = {
             "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
             "densities": Spec((candidates,), description="how well the networks learned together predict them, summed"),
