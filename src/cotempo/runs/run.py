@@ -131,7 +131,8 @@ def resume(
 class Run:
     """One run: a method on its tables, the engine and options it runs with, and the folder it is kept in, if any.
 
-    `truth` is what generated data were made from, for the report; `privacy` is decided by `guarded`.
+    `truth` is what generated data were made from, for the report; `privacy` is decided by `guarded`; `warned` is
+    what was odd about the tables.
     """
 
     method: Method
@@ -142,6 +143,7 @@ class Run:
     folder: RunFolder | None = None
     privacy: Privacy = OFF
     attack: Attack | None = None
+    warned: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -159,10 +161,13 @@ class Run:
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
+        warned = [f"{name}: {words}" for name, table in tables.items() for words in table.faults()]
         if method.needs_equal_steps:
             steps = {name: getattr(table, "step", 0.0) for name, table in tables.items()}
             if apart := unequal_steps(steps):
-                warn(f"{apart}; what is learned together mixes them")
+                warned.append(f"{apart}; what is learned together mixes them")
+        for words in warned:
+            warn(words)
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
             if engine.is_remote:
@@ -171,7 +176,7 @@ class Run:
             options = replace(options, shields=(*options.shields, lying))
         if public is not None:
             options = replace(options, public=_tables({"public": public}, method.kind)["public"])
-        return cls(method, tables, engine, options, truth, attack=attack)
+        return cls(method, tables, engine, options, truth, attack=attack, warned=tuple(warned))
 
     @property
     def fingerprints(self) -> dict[str, Any]:
@@ -336,7 +341,8 @@ class Run:
                 phase: describe_phase(method, state, phase)
                 for phase in dict.fromkeys(record["phase"] for record in history)
             }
-            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked)
+            tables = self.fingerprints["clients"]
+            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked, self.warned, tables)
             fitted = method.result(outcome)
             for line in fitted.warnings():
                 warn(line, AdviceWarning)
