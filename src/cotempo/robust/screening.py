@@ -24,6 +24,8 @@ SUSPECT_ALIKE, FEW_ALIKE = 4.0, 1.5
 SINGLE = 5.0
 #: An answer that has sums is of at least so many rows, which may have weights.
 LEAST_ROWS = 1e-3
+#: Differences of less than a row, and of less than this share, are none.
+MOST_ROUNDED = 0.01
 #: From so many values on, the scale of each can be told.
 MANY = 12
 #: Where that is known, fields themselves may differ so many times as much: scales of honest clients do.
@@ -81,7 +83,8 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
         if values.shape[1] >= FEWEST_VALUES:
             # The value that differs most: a forged edge changes few of many.
             away = forgiven * np.abs(values - np.median(values, axis=0)).max(axis=1)
-            least = 1e-6 * float(np.abs(values).max())
+            # Ends of sequences cost a row or so: where clients agree exactly, as in counts, that is no difference.
+            least = min(1 / float(np.median(answers.sizes)), MOST_ROUNDED) * float(np.median(np.abs(values).max(axis=1)))
             yield Distances(field.name, _in_medians(away, least), most * (1 + FEW_VALUES / values.shape[1]))
     for name, values in _alike(answers, messages, expect):
         away = np.abs(values - np.median(values, axis=0))

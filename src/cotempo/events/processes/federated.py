@@ -210,12 +210,18 @@ class FedPointProcess(Method):
             fields = {"fit": Spec((), "float", description="log-likelihood of your events"), "joining": expect_tally()}
             return Expect(fields, sums=True)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
-        fields = {"sums": Spec((size,), description="sums for the parameters of the process")}
-        return Expect(fields, sums=True, weight=(0, 1), rows=lambda message: 1.0)
+        low = -np.inf if self.process == "renewal" else 0.0  # its sums are of logarithms
+        fields = {"sums": Spec((size,), low=low, description="sums for the parameters of the process")}
+        return Expect(fields, sums=True, weight=(0, 1), rows=_count_events)
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""
         return FittedPointProcess(outcome)
+
+
+def _count_events(message: Message) -> float:
+    """Return the first sums' total, which is the number of events, plus one: who saw none is compared as well."""
+    return 1.0 + float(np.abs(message["sums"][: max(len(message["sums"]) // 2, 1)]).sum())
 
 
 class FittedPointProcess(Fitted):
