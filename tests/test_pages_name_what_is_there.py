@@ -12,7 +12,7 @@ import cotempo
 
 DOCS = Path(__file__).parent.parent / "docs"
 SOURCE = Path(cotempo.__file__).parent
-PLACE = re.compile(r"`((?:events|series|social|networks)/[\w/]+\.py):([\w.]+)`")
+PLACE = re.compile(r"`((?:events|series|social|networks|learners)/[\w/]+\.py):([\w.]+)`")
 
 
 def names_in(path: Path) -> set[str]:

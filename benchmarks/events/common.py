@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from conttime import conttime_file
 from results import write_results
 
 from cotempo.data import Events, split_by_time
@@ -26,11 +27,29 @@ FILES = {
     "hawkes1": "tritpp_hawkes1",
     "hawkes_nhp": "hawkes_nhp_382",
     "conttime": "conttime_382",
+    "conttime-generated": "",
 }
 PERIODS = {"taobao": 8.64, "taxi": 24.0, "twitter": 24.0}
 Tables = dict[str, Events]
 
-__all__ = ["FILES", "PERIODS", "ROOT", "Tables", "cohort_score", "deal", "deal_types", "late_score", "write_results"]
+__all__ = [
+    "FILES",
+    "PERIODS",
+    "ROOT",
+    "Tables",
+    "archive_of",
+    "cohort_score",
+    "deal",
+    "deal_types",
+    "late_score",
+    "whole_span",
+    "write_results",
+]
+
+
+def archive_of(name: str) -> EventArchive:
+    """Read a data set, or generate it."""
+    return read_event_archive(ROOT / f"{FILES[name]}.npz" if FILES[name] else conttime_file())
 
 
 def deal(name: str, clients: int, share: float, seed: int, scored: str = "test") -> tuple[Tables, Tables]:
@@ -39,7 +58,7 @@ def deal(name: str, clients: int, share: float, seed: int, scored: str = "test")
     With `scored` ``"dev"`` nothing is taken from the test: the file's own development sequences are scored, or a fifth
     of the training ones where it has none.
     """
-    archive = read_event_archive(ROOT / f"{FILES[name]}.npz")
+    archive = archive_of(name)
     rng = np.random.default_rng(seed)
     train, test = archive.of_split("train"), archive.of_split("test")
     development = archive.of_split("dev")
@@ -67,7 +86,7 @@ def deal_types(
     name: str, clients: int, types: int, seed: int, share: float = 1.0, scored: str = "test"
 ) -> tuple[Tables, Tables]:
     """Each client is given only the events of some types: the heterogeneous partition."""
-    archive = read_event_archive(ROOT / f"{FILES[name]}.npz")
+    archive = archive_of(name)
     rng = np.random.default_rng(seed)
     owned = [rng.choice(archive.mark_count, types, replace=False) for _ in range(clients)]
     parts: list[Tables] = []
@@ -84,6 +103,12 @@ def deal_types(
             tables[f"client-{number:03d}"] = held.select(np.arange(len(mine)))
         parts.append(tables)
     return parts[0], parts[1]
+
+
+def whole_span(*parts: Tables) -> tuple[float, float]:
+    """From the first start to the last end of all clients, asked or not."""
+    tables = [table for part in parts for table in part.values()]
+    return float(min(table.start.min() for table in tables)), float(max(table.end.max() for table in tables))
 
 
 def cohort_score(models: Mapping[str, Any], test: Tables) -> dict[str, float]:

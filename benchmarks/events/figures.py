@@ -22,36 +22,54 @@ from results import FOLDER
 from cotempo.data import Events
 from cotempo.events import FedPointProcess, FedPP, coverage, rescaling_test
 from cotempo.events.plots import plot_intensities, plot_quantiles
+from cotempo.federation.reducers import PlainReducer
 
-LENGTH = 100.0
-
-
-def true_intensity(client: int, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Two clients of one kernel: sums of waves with the same length scale and other phases."""
-    wave = np.sin(times / 8 + 2 * client) + 0.7 * np.sin(times / 13 - client)
-    return np.asarray((6.0, 10.0)[client] / (1 + np.exp(-1.5 * wave)))
+LENGTH, GRID = 100.0, np.linspace(0.0, 100.0, 401)
+KERNELS = ((1.5, 10.0), (2.0, 8.0))
+READINGS = {"50 in all": 0.5, "50 a unit": 50.0}
 
 
-def recover(seed: int = 0) -> None:
-    rng = np.random.default_rng(seed)
-    tables = {}
-    for client in range(2):
-        times = np.sort(rng.uniform(0, LENGTH, rng.poisson(10 * LENGTH)))
-        kept = times[rng.uniform(0, 10, len(times)) < true_intensity(client, times)]
-        tables[f"client {client + 1}"] = Events.from_arrays([kept], (0.0, LENGTH))
-    fitted = FedPP(preset="paper", rounds=40, window=(0.0, LENGTH)).fit(tables, progress=False, seed=seed)
-    curves = {name: fitted[name] for name in tables}
-    figure = plot_intensities(curves, None, tables)
-    grid, rows = np.linspace(0.5, LENGTH - 0.5, 400), []
-    for client, (axes, (name, curve)) in enumerate(zip(figure.axes, curves.items(), strict=False)):
-        true, band = true_intensity(client, grid), curve.intensity(grid)
-        axes.plot(grid, true, color="#c0392b", linewidth=1, linestyle="--", label="truth")
-        axes.legend(frameon=False, fontsize=8)
-        error = float(np.sqrt(np.mean((band.mean - true) ** 2)) / true.mean())
-        row = {"client": name, "events": tables[name].rows, "relative_rmse": error, "coverage": coverage(band, true)}
-        rows.append(row)
-        print(row)
-    path = write_results("events-recovery", rows, seed=seed, note="preset paper, 40 rounds")
+def true_intensity(client: int, highest: float, seed: int) -> NDArray[np.float64]:
+    """Return m times the sigmoid of a draw from the client's Gaussian process, on `GRID`."""
+    variance, length = KERNELS[client]
+    kernel = variance * np.exp(-0.5 * ((GRID[:, None] - GRID) / length) ** 2)
+    draw = np.random.default_rng([seed, client]).multivariate_normal(np.zeros(len(GRID)), kernel, method="svd")
+    return np.asarray(highest / (1 + np.exp(-draw)))
+
+
+def recover(seeds: list[int], rounds: int) -> None:
+    """Figure J.3: kernels of variance and length [1.5, 10] and [2, 8], m = 50, 50 inducing points.
+
+    The paper has T = 1 and draws time from 0 to 100, so m may be events in all or events a unit of that axis: both.
+    """
+    rows = []
+    for seed in seeds:
+        for reading, highest in READINGS.items():
+            rng, tables, truths = np.random.default_rng([seed, 2]), {}, {}
+            for client in range(2):
+                name = f"client {client + 1}"
+                truths[name] = true_intensity(client, highest, seed)
+                times = np.sort(rng.uniform(0, LENGTH, rng.poisson(highest * LENGTH)))
+                kept = times[rng.uniform(0, highest, len(times)) < np.interp(times, GRID, truths[name])]
+                tables[name] = Events.from_arrays([kept], (0.0, LENGTH))
+            method = FedPP(preset="paper", kernel="time", rounds=rounds, window=(0.0, LENGTH))
+            fitted = method.fit(tables, progress=False, seed=seed, reducer=PlainReducer())
+            inside = slice(2, -2)
+            for name, truth in truths.items():
+                band, true = fitted[name].intensity(GRID[inside]), truth[inside]
+                error = float(np.sqrt(np.mean((band.mean - true) ** 2)) / true.mean())
+                flat = float(np.sqrt(np.mean((tables[name].rows / LENGTH - true) ** 2)) / true.mean())
+                scores = {"relative_rmse": error, "flat_rmse": flat, "coverage": coverage(band, true)}
+                rows.append({"m": reading, "client": name, "seed": seed, "events": tables[name].rows, **scores})
+                print(rows[-1], flush=True)
+            if seed == seeds[0] and highest > 1:
+                figure = plot_intensities({name: fitted[name] for name in tables}, None, tables)
+                for axes, truth in zip(figure.axes, truths.values(), strict=False):
+                    axes.plot(GRID, truth, color="#c0392b", linewidth=1, linestyle="--", label="truth")
+                    axes.legend(frameon=False, fontsize=8)
+    path = write_results(
+        "events-recovery", rows, seed=seeds, note=f"preset paper, {rounds} rounds, draws of Gaussian processes"
+    )
     figure.savefig(path.with_suffix(".png"), dpi=120)
 
 
@@ -101,9 +119,11 @@ def main() -> None:
     parser.add_argument("what", choices=("recovery", "quantiles", "curves"))
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--rounds", type=int, default=100)
     given = parser.parse_args()
     if given.what == "recovery":
-        recover()
+        recover(given.seeds, given.rounds)
     elif given.what == "curves":
         draw_curves("taobao")
     else:

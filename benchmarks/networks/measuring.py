@@ -16,6 +16,7 @@ from baselines import Ave, Best
 from results import write_results
 
 import cotempo as ct
+from cotempo.federation.reducers import PlainReducer
 from cotempo.threads import limit_threads
 
 MEASURES = ("shd", "shd_double", "tpr", "fdr")
@@ -90,7 +91,7 @@ def local(clients: Mapping[str, ct.Series], truth: Any) -> dict[str, ct.Network]
 def federated(**parameters: Any) -> Learn:
     """One network by FDBNL; generated columns share one unit, so they are not scaled unless said."""
     method = ct.FDBNL(**{"compare": False, "scaled": False, **parameters})
-    return lambda clients, truth: method.fit(clients, progress=False).network
+    return lambda clients, truth: method.fit(clients, progress=False, reducer=PlainReducer()).network
 
 
 def personal(cohort: int | None = None, **parameters: Any) -> Learn:
@@ -98,7 +99,7 @@ def personal(cohort: int | None = None, **parameters: Any) -> Learn:
     method = ct.PFDBNL(**{"compare": False, "scaled": False, **parameters})
 
     def learn(clients: Mapping[str, ct.Series], truth: Any) -> Any:
-        fitted = method.fit(clients, progress=False, cohort=cohort)
+        fitted = method.fit(clients, progress=False, cohort=cohort, reducer=PlainReducer())
         return {name: fitted[name].network for name in clients}
 
     return learn

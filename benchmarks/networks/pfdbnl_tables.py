@@ -1,7 +1,8 @@
 """Tables 1 to 6: PFDBNL on clients with networks of their own (nothing in common), beside the printed numbers.
 
-Run: python benchmarks/networks/pfdbnl_tables.py --table 1 [--seeds 10]
-In parts, on several machines: --table 5 --first 0 --seeds 2 --part one.jsonl, then --table 5 --collect one.jsonl ...
+Run: python benchmarks/networks/pfdbnl_tables.py --tables 1 2 3 4 5 6 [--seeds 5] [--jobs 16] [--collect 1]
+
+Every cell and seed is a part of its own; `--collect 1` only makes the tables, from whatever parts there are.
 
 Table 1: beside FDBNL. 2 and 3: more variables, low and high connectivity. 4: j of 6 clients take part in a round.
 5 and 6: 512 rows over 2 to 32 clients. The papers' sparsity is .1 for d = 5, 10 and .01 for d = 15, 20. A reversed edge
@@ -10,16 +11,12 @@ counts once, as in the definition the papers cite; the CSV has both.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from measuring import average, federated, finish, measure, options, personal, show
-from results import commit
+from parts import FOLDER, about, do_parts, read_parts
 
 from drawing import plot_measures
 
@@ -78,45 +75,36 @@ VARIED = {2: "variables", 3: "variables", 4: "clients a round", 5: "clients", 6:
 
 
 def main() -> None:
-    chosen = options(__doc__, seeds=5, table=1, first=0, part="", collect=[""])
-    if chosen.part:
-        measure_part(chosen)
-        return
-    if not chosen.plot:
-        parts = [path for path in chosen.collect if path]
-        tabulate(chosen.table, read_parts(parts) if parts else list(measured(chosen)))
-    if chosen.table > 1:
-        plot_measures(f"pfdbnl_table{chosen.table}", "case", VARIED[chosen.table], log=chosen.table > 4)
+    chosen = options(__doc__, seeds=5, tables=[1], jobs=1, collect=0, parts=str(FOLDER))
+    folder = Path(chosen.parts)
+    work = [
+        ({"pfdbnl": table, "case": varied, "method": name, "seed": seed}, partial(measure_cell, table, place, seed))
+        for table in chosen.tables for seed in range(chosen.seeds)
+        for place, (varied, name, _, _) in enumerate(cases(table))
+    ]  # fmt: skip
+    if not (chosen.plot or chosen.collect):
+        do_parts(folder, work, chosen.jobs)
+    for table in chosen.tables:
+        if not chosen.plot:
+            tabulate(table, read_parts(folder, pfdbnl=table))
+        if table > 1:
+            plot_measures(f"pfdbnl_table{table}", "case", VARIED[table], log=table > 4)
 
 
-def measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Every cell of the table, seed by seed."""
-    for seed in range(chosen.first, chosen.first + chosen.seeds):
-        for varied, name, learn, data in cases(chosen.table):
-            yield {"case": varied, "method": name, "seed": seed, **measure(learn, data, seed)}
-
-
-def measure_part(chosen: argparse.Namespace) -> None:
-    """Write some seeds to a file of their own, run by run, with the commit they were measured on."""
-    with open(chosen.part, "w") as file:
-        for run in measured(chosen):
-            where = {"commit": commit(), "machine": f"{platform.machine()}, Python {platform.python_version()}"}
-            print(json.dumps({**run, **where}), file=file, flush=True)
-
-
-def read_parts(paths: list[str]) -> list[dict[str, Any]]:
-    """The runs of several parts; the result names the commits they were measured on."""
-    runs = [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
-    os.environ["COTEMPO_COMMIT"] = ", ".join(sorted({run.pop("commit") for run in runs}))
-    print("seconds were measured on", {run.pop("machine") for run in runs})
-    return runs
+def measure_cell(table: int, place: int, seed: int) -> dict[str, float]:
+    """One cell of a table on one seed."""
+    _, _, learn, data = cases(table)[place]
+    return measure(learn, data, seed)
 
 
 def tabulate(table: int, measured_runs: list[dict[str, Any]]) -> None:
     """Write the means over the seeds that every cell has, beside the printed numbers."""
-    runs_of: dict[Any, list[dict[str, Any]]] = {}
-    for run in measured_runs:
-        runs_of.setdefault((run.pop("case"), run.pop("method")), []).append(run)
+    order = [(varied, name) for varied, name, _, _ in cases(table)]
+    runs_of: dict[Any, list[dict[str, Any]]] = {key: [] for key in order}
+    where = about(measured_runs)
+    for run in sorted(measured_runs, key=lambda run: run["seed"]):
+        kept = {name: value for name, value in run.items() if name not in ("pfdbnl", "commit", "machine")}
+        runs_of[kept.pop("case"), kept.pop("method")].append(kept)
     seeds = sorted(set.intersection(*({run["seed"] for run in runs} for runs in runs_of.values())))
     rows = []
     for (varied, name), runs in runs_of.items():
@@ -133,7 +121,8 @@ def tabulate(table: int, measured_runs: list[dict[str, Any]]) -> None:
     said = "; ".join(f"{case}: W {p[0]}/{p[1]}/{p[2]} A {p[3]}/{p[4]}/{p[5]}" for case, p in PRINTED[table].items())
     if table == 4:
         lines.append(f"largest change of mean SHD of W against all six: {largest_change(rows, runs_of)}")
-    finish(f"pfdbnl_table{table}", rows, len(seeds), "ours: " + "; ".join(lines) + ". Printed: " + said)
+    told = "ours: " + "; ".join(lines) + ". Printed: " + said
+    finish(f"pfdbnl_table{table}", rows, len(seeds), f"{told}; {where}")
 
 
 def largest_change(rows: list[dict[str, Any]], runs_of: dict[Any, list[dict[str, float]]]) -> str:

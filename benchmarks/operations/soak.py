@@ -41,7 +41,7 @@ import cotempo as ct  # noqa: E402
 from cotempo.runs.folder import read_lines  # noqa: E402
 
 SITES = ("ash", "birch", "cedar", "dogwood", "elm")
-KILL_SECONDS, LOOK_SECONDS, WARM_SECONDS, LEAST_SECONDS = 20.0, 5.0, 20.0, 60.0
+KILL_SECONDS, LOOK_SECONDS, WARM_SECONDS, LEAST_SECONDS, SAY_SECONDS = 20.0, 5.0, 20.0, 60.0, 60.0
 
 
 class Soak:
@@ -90,17 +90,19 @@ class Soak:
         client = self.made.clients[name]
         running = self.processes()
         self.killed[part] += 1
-        if part in ("worker", "site") and client.pid:
-            daemon = psutil.Process(client.pid)
-            for process in [*daemon.children(), *([daemon] if part == "site" else [])]:
-                with suppress(psutil.NoSuchProcess):
+        if part in ("worker", "site"):
+            with suppress(psutil.NoSuchProcess):
+                daemon = psutil.Process(client.pid or 0)
+                for process in [*daemon.children(), *([daemon] if part == "site" else [])]:
                     process.send_signal(signal.SIGKILL)
-            if part == "site":
-                daemon.wait(30)
+                if part == "site":
+                    daemon.wait(30)
+            if client.pid is None:
                 client.start()
-        elif part == "server" and running["server"]:
-            running["server"][0].send_signal(signal.SIGKILL)
-            running["server"][0].wait(30)
+        elif part == "server":
+            for server in running["server"]:
+                server.send_signal(signal.SIGKILL)
+                server.wait(30)
             self.made.server.start()
         elif part == "coordinator" and self.coordinator is not None:
             self.coordinator.kill()
@@ -108,7 +110,7 @@ class Soak:
 
     def go(self) -> dict[str, Any]:
         """Run to the end, resumed as often as need be; return the outcome."""
-        last = time.monotonic()
+        last = said = time.monotonic()
         self.coordinator = self.made.coordinate(
             "run", self.run, parameters={"rounds": self.rounds}, seed=self.seed, quorum=1.0
         )
@@ -118,6 +120,9 @@ class Soak:
                 if time.monotonic() - last > KILL_SECONDS:
                     self.kill_one()
                     last = time.monotonic()
+                if time.monotonic() - said > SAY_SECONDS:
+                    said = time.monotonic()
+                    print(f"{len(read_lines(self.run / 'log.jsonl'))} rounds; killed {dict(self.killed)}", flush=True)
                 time.sleep(0.2)
             with suppress(IndexError):  # a coordinator that was killed said nothing
                 ended = outcome(self.coordinator)
@@ -141,6 +146,7 @@ class Soak:
             mean = np.average(found, axis=0, weights=weight) if len(found) else np.full(2, np.nan)
             spread = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(2, np.nan)
             every = np.array([row for (of, _), looks in self.looks.items() if of == part for row in looks])
+            every = every.reshape(-1, 3)
             rows.append({
                 "part": part, "processes": len(found), "minutes": float(weight.sum() / 60),
                 "megabytes_largest": float(every[:, 1].max()), "files_largest": int(every[:, 2].max()),
@@ -150,8 +156,11 @@ class Soak:
         return rows
 
     def left_behind(self) -> list[int]:
-        """Return processes of the deployment that are still there after it was stopped."""
-        return [pid for pid, began in self.seen.items() if psutil.pid_exists(pid) and _began(pid) == began]
+        """Return processes that were seen, or that name the deployment's folder, and are there after it was stopped."""
+        seen = {pid for pid, began in self.seen.items() if psutil.pid_exists(pid) and _began(pid) == began}
+        folder = str(self.run.parent)
+        named = {one.pid for one in psutil.process_iter(["cmdline"]) if folder in " ".join(one.info["cmdline"] or ())}
+        return sorted(seen | named)
 
 
 def _began(pid: int) -> float | None:
@@ -166,6 +175,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     with tempfile.TemporaryDirectory() as folder:
         soak, stop, began = Soak(Path(folder), given.rounds, given.seed), threading.Event(), time.monotonic()
         watching = threading.Thread(target=soak.look, args=(stop,), daemon=True)
@@ -175,6 +185,8 @@ def main() -> None:
             ended = soak.go()
         finally:
             stop.set()
+            if soak.coordinator is not None:
+                soak.coordinator.kill()
             soak.made.stop()
         minutes = (time.monotonic() - began) / 60
         records = read_lines(soak.run / "log.jsonl")

@@ -1,6 +1,6 @@
 """How many planted faults a survey finds, and how many alarms it raises on clean federations.
 
-python benchmarks/operations/survey.py                        clean federations and planted faults, seeds 100 to 102
+python benchmarks/operations/survey.py --jobs 16           clean federations and planted faults, seeds 200 to 209
 python benchmarks/operations/survey.py --seeds 0 1 --show   the seeds on which thresholds were chosen, with words
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from federations import CLEAN, events_of_wards, posts_of_towns, series_of_wards
 from numpy.random import Generator
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from parts import FOLDER, about, do_part, read_parts
 from results import write_results
 
 import cotempo as ct
@@ -25,6 +27,7 @@ from cotempo.data import Events, Posts, Series
 from cotempo.surveys.calendar import DAY, HOUR, in_summer, swap_days_and_months
 
 Change = Callable[[Any, Generator], Any]
+PARTS = FOLDER / "survey"
 
 
 def column(name: str, change: Callable[[np.ndarray, Generator], np.ndarray]) -> Change:
@@ -200,29 +203,49 @@ def watch(name: str, seed: int, show: bool) -> dict[str, Any] | None:
     }
 
 
+def measure(task: tuple[str, bool, int], show: bool = False) -> None:
+    """One federation, clean or spoiled, as a part; nothing where its data are not there."""
+    name, is_planted, seed = task
+    key = {"federation": name, "seed": seed, "planted": int(is_planted)}
+    if show:
+        (plant if is_planted else watch)(name, seed, True)
+    elif is_planted or CLEAN[name](seed) is not None:
+        do_part(PARTS, key, lambda: plant(name, seed, False) if is_planted else watch(name, seed, False) or {})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(200, 210)])
     parser.add_argument("--show", action="store_true")
-    parser.add_argument("--only", choices=("clean", "faults"))
-    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="K N: every Nth federation from the Kth")
+    parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
-    first, every = given.part
-    rows = []
-    for seed in given.seeds:
-        clean = [watch(name, seed, given.show) for name in [*CLEAN][first::every]] if given.only != "faults" else []
-        faults = [plant(fault, seed, given.show) for fault in [*FAULTS][first::every]] if given.only != "clean" else []
-        rows += [row for row in (*clean, *faults) if row is not None]
-        own = [row for row in rows if row["seed"] == seed]
-        print(
-            f"seed {seed}: found {sum(r['found'] for r in own)} of {sum(r['planted'] for r in own)} faults;",
-            f"{sum(not r['planted'] for r in own)} clean federations,",
-            f"alarms {sum(r['also_told'] for r in own if not r['planted'])};",
-            f"beside faults {sum(r['also_told'] + r['others_told'] for r in own if r['planted'])}",
-            flush=True,
-        )
-    if not given.show:
-        write_results("operations-survey", rows, seed=given.seeds, note="thresholds were chosen on seeds 0 and 1")
+    kinds = [*((name, False) for name in CLEAN), *((fault, True) for fault in FAULTS)]
+    tasks = [(name, is_planted, seed) for seed in given.seeds for name, is_planted in kinds]
+    if given.show:
+        for task in tasks:
+            measure(task, show=True)
+        return
+    with ProcessPoolExecutor(given.jobs) as pool:
+        list(pool.map(measure, tasks))
+    rows = [row for row in read_parts(PARTS) if row["seed"] in given.seeds]
+    rows.sort(key=lambda row: (row["seed"], row["planted"], row["federation"]))
+    note = f"thresholds were chosen on seeds 0 and 1; {about(rows)}"
+    write_results("operations-survey", rows, seed=given.seeds, note=note)
+    summary = [summarise([row for row in rows if row["seed"] == seed]) for seed in given.seeds]
+    write_results("operations-survey-seeds", summary, seed=given.seeds, note=note)
+    for row in summary:
+        print(row)
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count faults found and false alarms of one seed."""
+    planted, clean = ([row for row in rows if bool(row["planted"]) == wanted] for wanted in (True, False))
+    return {
+        "seed": rows[0]["seed"], "faults": len(planted), "found": sum(row["found"] for row in planted),
+        "told_beside_faults": sum(row["also_told"] + row["others_told"] for row in planted),
+        "clean_federations": len(clean), "alarms": sum(row["also_told"] for row in clean),
+        "federations_with_alarms": sum(row["also_told"] > 0 for row in clean),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from tasks import TASKS, Task
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
+from cotempo.engines.delayed import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint
-from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.threads import limit_threads
 
 CLIENTS = 20

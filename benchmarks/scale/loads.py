@@ -27,6 +27,7 @@ from cotempo.federation import (
     Spec,
     register,
 )
+from cotempo.federation.engine import Engine
 from cotempo.federation.wire import parse_reply, question_to_bytes, reply_to_bytes
 
 
@@ -69,7 +70,7 @@ class Vector(Method):
         return Expect({"mean": Spec((self.width,), "float32")}, sums=True)
 
 
-class Echo:
+class Echo(Engine):
     """An engine whose clients cost nothing: what is left is the server, with the bytes it writes and reads."""
 
     def __init__(self, clients: int, message: Message):

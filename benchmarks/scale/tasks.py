@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import cotempo as ct
 from cotempo import learners
 from cotempo.data import Events, Series, Table
+from cotempo.data.clock import Clock
 from cotempo.engines.inprocess import InProcess
 from cotempo.events import SharedPrior
 from cotempo.events.intensities.fitted import KernelCurve
@@ -75,7 +76,7 @@ class Intensities(Task):
         gains, events = [], []
         for name, (_, memory) in zip(names, answers, strict=True):
             if isinstance(method, SharedPrior):
-                gains.append(KernelCurve(method, memory).score(self.held[name])["gain"])
+                gains.append(KernelCurve(method, memory, Clock("", "")).score(self.held[name])["gain"])
             else:
                 learned = replace(state, kept="function")
                 gains.append(likelihood(learned, memory, Record.of(self.held[name]))["gain"])

@@ -4,13 +4,14 @@ python benchmarks/scale/tree.py        each size in a fresh process, then the ex
 
 Clients cost nothing, but every question is written to bytes and every reply read from bytes and checked, as in
 `clients.py`. `received` are the bytes of all clients' replies, `to_root` those of what the root itself is sent: every
-client's reply, or every region's sum.
+client's reply, or every region's sum. `peak` is the memory above the start, `whole` that of the process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from clients import exponent, peak
 from loads import WIDTHS, Echo, make_load
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from results import write_results
+from results import commit, write_results
 
 import cotempo as ct
 from cotempo.federation import Answers, Expect, Message, Question
@@ -34,7 +35,7 @@ from cotempo.threads import limit_threads
 REGIONS = 100
 SIZES = {"vector-10": (1_000, 3_000, 10_000, 30_000, 100_000), "vector-100k": (300, 1_000, 3_000, 10_000)}
 WAYS = ("flat", "tree")
-FITTED = ("cpu_seconds", "received", "to_root", "peak")
+FITTED = ("cpu_seconds", "received", "to_root", "peak", "whole")
 
 
 class Counted(ct.TreeReducer):
@@ -76,6 +77,7 @@ def main() -> None:
         load, way, clients = given.one
         print(json.dumps(measure(load, way, int(clients))))
         return
+    os.environ.setdefault("COTEMPO_COMMIT", commit())  # of both files: the first is a change when the second is written
     rows = []
     for load in WIDTHS:
         for way in WAYS:

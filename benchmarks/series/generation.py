@@ -1,10 +1,13 @@
-"""Generating series: the paper's tables, with FedTDD taken apart, on time-blocked splits.
+"""Generating series: the paper's tables, with FedTDD taken apart, scored on windows held out.
 
-    python benchmarks/series/generation.py --size mini|gpu|paper --table 2 --data stocks etth
+    python benchmarks/series/generation.py --size mini|gpu|paper --tables 2 7 --data stocks etth --jobs 8 --device cuda
 
 Table 2: half of everything missing. 3: a quarter of the features common. 5: a quarter public. 6: a quarter of the
 windows with holes in common features only. 7: imbalanced clients. 8: ratios of aggregation. scarce: little public data.
-Parts of one table may run apart (`--parts FOLDER --seeds 0 --methods Local`) and be put together (`--collect`).
+The paper's protocol deals all windows, a step apart, at random, and holds a fifth of each client's out; with
+`--protocol blocks` owners have blocks of time, of which a fifth are held out. Size `paper` has the settings of
+Table 10; the others take at most 4,000 windows of a data set, at random.
+Every method and seed is a part of its own (`--parts FOLDER --seeds 0 --methods Local`); `--collect` makes the tables.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +24,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 from baselines import train_central, train_local
 from figures import draw_scores
-from parts import FOLDER, about, do_part, read_parts
+from parts import FOLDER, about, do_parts, read_parts
 from printed import printed
 from results import write_results
-from setting import NAMES, WINDOW, Setting, make_setting
+from setting import NAMES, Setting, make_setting
 
+from cotempo.federation.reducers import PlainReducer
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.metrics import ContextFID, correlational, discriminative, predictive
 from cotempo.series.windows import SeriesRows
@@ -42,10 +46,10 @@ SIZES = {
     "tiny": dict(zip(COLUMNS, (2, 1, 2, 2, 2, 2, 1, 2, 2, TINY), strict=True)),
     "mini": dict(zip(COLUMNS, (4, 3, 3, 1000, 500, 2000, 300, 200, 250, SMALL), strict=True)),
     "gpu": dict(zip(COLUMNS, (10, 3, 3, 3000, 1500, 6000, 500, 200, 500, FULL), strict=True)),
-    "paper": dict(zip(COLUMNS, (10, 1, 5, 7500, 5000, 10_000, 600, 200, 1000, FULL), strict=True)),
+    "paper": dict(zip(COLUMNS, (10, 3, 5, 7500, 5000, 10_000, 600, 200, 1000, {}), strict=True)),
 }
-ALPHA = {"stocks": 1.0, "etth": 0.1, "mujoco": 0.1, "energy": 0.5, "fmri": 0.1}
 PAPER = {"preset": "paper", "token_steps": 0}
+HELD, MOST = 0.2, 4000
 FEDERATED = {
     "Pre-trained": {"alpha": 0.0},
     "FedTDD": {"alpha": 0.1},
@@ -75,9 +79,12 @@ def options(method: str, data: str, size: dict) -> dict:
     later = (size["rounds"] - 1) * size["later"]
     common = {"rounds": size["rounds"], "pretrain_steps": size["pretrain"], "first_steps": size["first"],
               "chunk": size["chunk"], **size["sizes"]}  # fmt: skip
+    published = FedTDD.published[data]
+    if "width" not in size["sizes"]:
+        common |= {name: value for name, value in published.items() if name != "alpha"}
     changes = FEDERATED.get(method, {})
     if "preset" in changes:
-        return {**common, "later_steps": size["later"], "alpha": ALPHA[data], **changes}
+        return {**common, "later_steps": size["later"], "alpha": published["alpha"], **changes}
     ours = {"corrector_steps": size["imputer"], "start_steps": size["first"] + later, "later_steps": size["later"] // 2}
     return {**common, **ours, "last_steps": later - later // 2, **changes}
 
@@ -86,7 +93,7 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
     """A model for each client."""
     model = FedTDD(common=setting.common, **options(method, data, size))
     if method in FEDERATED:
-        fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False)
+        fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False, reducer=PlainReducer())
         return {
             "models": {name: fitted[name] for name in setting.clients},
             "membership": float(np.mean(list(fitted.membership.values()))) if fitted.membership else "",
@@ -108,41 +115,27 @@ def windows_of(series, features, length: int) -> np.ndarray:
     return SeriesRows.of(series).windows(length)[:, :, columns]
 
 
-class Contest:
-    """Methods on one data set and seed, judged by the same encoders."""
-
-    def __init__(self, table: str, data: str, size: dict, seed: int, quick: bool):
-        self.table, self.data, self.size, self.seed, self.quick = table, data, size, seed, quick
-        self.setting = make_setting(data, clients=size["clients"], seed=seed, **TABLES[table])
-        owners = self.setting.owners.items()
-        self.real = {name: windows_of(owner.complete, owner.complete.features, WINDOW) for name, owner in owners}
-
-    @cached_property
-    def judges(self) -> list[ContextFID]:
-        """An encoder for each client."""
-        device = self.size["sizes"]["device"]
-        options = {"steps": self.size["judge"], "seed": self.seed, "device": device}
-        return [ContextFID.of(real, **options) for real in self.real.values()]
-
-    def row(self, method: str) -> dict:
-        """Train a method and judge it."""
-        began = time.perf_counter()
-        made = train_method(method, self.setting, self.data, self.size, self.seed)
-        seconds = time.perf_counter() - began
-        steps = 0 if self.quick else self.size["judge"]
-        device = self.size["sizes"]["device"]
-        scores = judged(made["models"], self.setting, self.real, self.judges, steps, self.seed, device)
-        errors = {"filling": "", "lines": ""}
-        if method in FEDERATED:
-            errors = filling_errors(made["models"], self.setting)
-        row = {
-            **scores, "Context-FID floor": float(np.mean([judge.floor() for judge in self.judges])),
-            "printed Context-FID": printed(self.table, method, self.data), "filling MAE": errors["filling"],
-            "interpolation MAE": errors["lines"], "membership": made.get("membership", ""),
-            "released": made.get("released", ""), "withheld": made.get("withheld", ""), "seconds": seconds,
-        }  # fmt: skip
-        print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
-        return row
+def measure(method: str, table: str, data: str, size: dict, protocol: str, seed: int, quick: bool) -> dict:
+    """Train a method on one data set and seed, and judge it by encoders of the clients' held-out windows."""
+    most = None if "width" not in size["sizes"] or protocol == "blocks" else MOST
+    how = {"clients": size["clients"], "protocol": protocol, "held": HELD, "most": most, "seed": seed}
+    setting = make_setting(data, **how, **TABLES[table])
+    real = {name: owner.held for name, owner in setting.owners.items()}
+    device, steps = size["sizes"]["device"], size["judge"]
+    judges = [ContextFID.of(windows, steps=steps, seed=seed, device=device) for windows in real.values()]
+    began = time.perf_counter()
+    made = train_method(method, setting, data, size, seed)
+    seconds = time.perf_counter() - began
+    scores = judged(made["models"], setting, real, judges, 0 if quick else steps, seed, device)
+    errors = {"filling": "", "lines": ""}
+    if method in FEDERATED and not quick:
+        errors = filling_errors(made["models"], setting)
+    return {
+        **scores, "Context-FID floor": float(np.mean([judge.floor() for judge in judges])),
+        "printed Context-FID": printed(table, method, data), "filling MAE": errors["filling"],
+        "interpolation MAE": errors["lines"], "membership": made.get("membership", ""),
+        "released": made.get("released", ""), "withheld": made.get("withheld", ""), "seconds": seconds,
+    }  # fmt: skip
 
 
 def judged(
@@ -177,35 +170,56 @@ def filling_errors(models: dict, setting: Setting) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=sorted(SIZES), default="mini")
-    parser.add_argument("--table", choices=sorted(TABLES), default="2")
+    parser.add_argument("--tables", nargs="+", choices=sorted(TABLES), default=["2"])
     parser.add_argument("--data", nargs="*", choices=NAMES, default=["stocks", "etth"])
     parser.add_argument("--methods", nargs="*", choices=METHODS)
     parser.add_argument("--seeds", nargs="*", type=int)
-    parser.add_argument("--quick", action="store_true", help="leave out the discriminative and predictive scores")
+    parser.add_argument("--protocol", choices=("windows", "blocks"), default="windows")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="leave out the discriminative and predictive scores and the errors of filling",
+    )
     parser.add_argument("--parts", type=Path, default=FOLDER, help="parts that are there already are not run again")
     parser.add_argument("--collect", action="store_true", help="only write the tables, from whatever parts there are")
+    parser.add_argument("--jobs", type=int, default=1, help="parts at once, each in a process of its own")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     size = {**SIZES[given.size], "sizes": {**SIZES[given.size]["sizes"], "device": given.device}}
-    methods = given.methods or DEFAULT.get(given.table, LOOP)
-    for data in given.data:
-        key = {"table": given.table, "data": data, "size": given.size}
-        for seed in () if given.collect else given.seeds or range(size["seeds"]):
-            contest = Contest(given.table, data, size, seed, given.quick)
-            for method in methods:
-                do_part(given.parts, {**key, "method": method, "seed": seed}, partial(contest.row, method))
-        parts = read_parts(given.parts, **key)
-        parts.sort(key=lambda part: (part["seed"], METHODS.index(part["method"])))
-        rows = [
-            {name: value for name, value in part.items() if name not in ("size", "commit", "machine")} for part in parts
-        ]
-        if rows:
-            seeds = sorted({row["seed"] for row in rows})
-            note = f"size {given.size}; {about(parts)}"
-            title = f"table{given.table}" if given.table.isdigit() else given.table
-            path = write_results(f"series/generation-{title}-{data}-{given.size}", rows, seed=seeds, note=note)
-            heading = f"{data}, table {given.table}, size {given.size}, seeds {', '.join(map(str, seeds))}"
-            draw_scores(rows, path.with_suffix(".png"), heading)
+    known = {"size": given.size, "protocol": given.protocol}
+    work = [
+        (
+            {"table": table, "data": data, **known, "method": method, "seed": seed},
+            partial(measure, method, table, data, size, given.protocol, seed, given.quick),
+        )
+        for seed in given.seeds or range(size["seeds"])
+        for table in given.tables
+        for data in given.data
+        for method in given.methods or DEFAULT.get(table, LOOP)
+    ]
+    if not given.collect:
+        do_parts(given.parts, work, given.jobs)
+    for table in given.tables:
+        for data in given.data:
+            collect(given.parts, {"table": table, "data": data, **known})
+
+
+def collect(folder: Path, key: dict) -> None:
+    """Write one table of one data set."""
+    parts = read_parts(folder, **key)
+    parts.sort(key=lambda part: (part["seed"], METHODS.index(part["method"])))
+    hidden = ("size", "protocol", "commit", "machine")
+    rows = [{name: value for name, value in part.items() if name not in hidden} for part in parts]
+    if not rows:
+        return
+    table, data, size = key["table"], key["data"], key["size"]
+    seeds = sorted({row["seed"] for row in rows})
+    note = f"size {size}; owners of {key['protocol']}, a fifth of each held out to score on; {about(parts)}"
+    title = f"table{table}" if table.isdigit() else table
+    path = write_results(f"series/generation-{title}-{data}-{size}", rows, seed=seeds, note=note)
+    draw_scores(
+        rows, path.with_suffix(".png"), f"{data}, table {table}, size {size}, seeds {', '.join(map(str, seeds))}"
+    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
 
 from cotempo.data import Series, hide, mask_cells, mask_rows
 
@@ -45,11 +46,12 @@ def standard_error(gains: np.ndarray, block: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Owner:
-    """A client: what it has, and the same rows complete, with all features, in the data set's order."""
+    """A client: what it has, the same rows complete and with all features, and held-out windows of its features."""
 
     series: Series
     complete: Series
     whole: Series
+    held: np.ndarray
 
     @property
     def hidden(self) -> np.ndarray:
@@ -72,24 +74,37 @@ class Setting:
 
 def make_setting(
     name: str, *, clients: int = 10, public: float = 0.5, split: float = 0.5, missing: float = 0.5, common: float = 0.5,
-    mask: str = "rows", imbalanced: bool = False, seed: int = 0,
+    mask: str = "rows", imbalanced: bool = False, protocol: str = "blocks", held: float = 0.0,
+    most: int | None = None, seed: int = 0,
 ) -> Setting:  # fmt: skip
-    """Deal blocks of time to the public series and to clients, and make holes in what clients have."""
+    """Deal data to the public series and to clients, hold a share of each client's out, and make holes in the rest.
+
+    With `protocol` ``"windows"``, as published, what is dealt are all windows of the data, a step apart, at random;
+    with ``"blocks"`` they are blocks of time, which do not overlap. `most` takes only so many windows, at random.
+    """
     rows, lengths = load(name)
     stream = np.random.default_rng([seed, 20])
     features = tuple(f"f{k:02d}" for k in range(rows.shape[1]))
     shared = np.sort(stream.permutation(len(features))[: max(1, int(common * len(features)))])
     low, high = rows.min(axis=0), rows.max(axis=0)
-    blocks, given = _deal(rows, lengths, clients, public, imbalanced, stream)
+    pieces = _windows(rows, lengths) if protocol == "windows" else _blocks(rows, lengths, clients, public)
+    if most is not None and len(pieces) > most:
+        pieces = [pieces[k] for k in np.sort(np.random.default_rng([seed, 22]).permutation(len(pieces))[:most])]
+    blocks, given = _deal(pieces, clients, public, imbalanced, stream)
     owners = {}
     for number, own in enumerate(blocks):
+        if held:
+            order = np.random.default_rng([seed, 21, number]).permutation(len(own))
+            kept, out = np.split(order, [len(own) - max(1, round(held * len(own)))])
+            own, apart = [own[k] for k in np.sort(kept)], [own[k] for k in np.sort(out)]
         count = int(stream.integers(1, len(features) + 1))
         extra = [k for k in stream.permutation(len(features))[:count] if k not in shared]
         columns = np.sort(np.concatenate([shared, np.array(extra, dtype=int)]))
         whole = _series(own, features)
         complete = Series(tuple(features[k] for k in columns), whole.sequence, whole.time, whole.values[:, columns])
         hole = make_mask(mask, complete.values.shape, np.isin(columns, shared), split, missing, stream)
-        owners[f"client-{number:02d}"] = Owner(hide(complete, hole)[0], complete, whole)
+        tested = np.concatenate(_windows_of(apart))[:, :, columns] if held else np.zeros((0, WINDOW, len(columns)))
+        owners[f"client-{number:02d}"] = Owner(hide(complete, hole)[0], complete, whole, tested)
     table = _series(given, features)
     common_names = tuple(features[k] for k in shared)
     table = Series(common_names, table.sequence, table.time, table.values[:, shared])
@@ -110,14 +125,29 @@ def make_mask(
     return hole
 
 
-def _deal(rows, lengths, clients, public, imbalanced, stream):
-    """Blocks of each client and of the public series; imbalanced, clients get blocks sorted by k-means label."""
+def _windows_of(pieces):
+    return [sliding_window_view(piece, WINDOW, axis=0).swapaxes(1, 2) for piece in pieces if len(piece) >= WINDOW]
+
+
+def _windows(rows, lengths):
+    """All windows of all contiguous pieces, a step apart."""
+    ends = np.cumsum((0, *lengths))
+    return list(np.concatenate(_windows_of([rows[first:end] for first, end in pairwise(ends)])))
+
+
+def _blocks(rows, lengths, clients, public):
+    """Blocks of time, five a client."""
     size = max(2 * WINDOW, int(len(rows) * (1 - public) / clients / 5))
     ends = np.cumsum((0, *lengths))
     blocks = []
     for first, end in pairwise(ends):
         count = max(1, (end - first) // size)
         blocks += np.array_split(rows[first:end], count)
+    return blocks
+
+
+def _deal(blocks, clients, public, imbalanced, stream):
+    """Blocks of each client and of the public series; imbalanced, clients get blocks sorted by k-means label."""
     order = stream.permutation(len(blocks))
     shown = max(1, round(public * len(blocks)))
     given, rest = np.sort(order[:shown]), order[shown:]

@@ -25,10 +25,10 @@ from setting import run_method, without_labels  # noqa: E402
 from tables import with_error  # noqa: E402
 
 from cotempo.data import Posts, make_posts  # noqa: E402
+from cotempo.learners.dual.bola import search_weight  # noqa: E402
+from cotempo.learners.dual.entropy import group_by_entropy, structural_entropy  # noqa: E402
 from cotempo.social import CharacterEncoder, DAMe, EventDetector  # noqa: E402
-from cotempo.social.bola import search_weight  # noqa: E402
 from cotempo.social.clustering import group_known, mutual_information  # noqa: E402
-from cotempo.social.entropy import group_by_entropy, structural_entropy  # noqa: E402
 from cotempo.social.graph_model.graph import extract_attributes, join_posts  # noqa: E402
 
 PIECE = 50_000

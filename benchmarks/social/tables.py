@@ -67,3 +67,20 @@ def curve_table(parts: list[Part]) -> list[dict[str, Any]]:
     return [
         {"round": place + 1, **{name: float(curve[place]) for name, curve in curves.items()}} for place in range(length)
     ]
+
+
+def search_table(parts: list[Part]) -> list[dict[str, Any]]:
+    """A row per twentieth of the weights BOLA tried: how often, how often chosen, and the mean score less that of 1."""
+    found: dict[float, list[tuple[float, bool]]] = {}
+    for part in parts:
+        for search in part.get("searches", []):
+            alone = search["scores"][search["tried"].index(1.0)]
+            for weight, score in zip(search["tried"], search["scores"], strict=True):
+                found.setdefault(np.floor(weight * 20 + 1e-9) / 20, []).append(
+                    (score - alone, weight == search["weight"])
+                )
+    return [
+        {"weight from": weight, "tried": len(rows), "chosen": sum(chosen for _, chosen in rows),
+         "NMI less that of the own model": float(np.mean([gain for gain, _ in rows]))}
+        for weight, rows in sorted(found.items())
+    ]  # fmt: skip

@@ -24,6 +24,7 @@ from .data import read_posts as read_posts
 from .data import read_series as read_series
 from .data import split_by_time as split_by_time
 from .data import write_clients as write_clients
+from .engines.delayed import Delays as Delays
 from .errors import CotempoError as CotempoError
 from .errors import DataWarning as DataWarning
 from .events import FedPointProcess as FedPointProcess
@@ -35,7 +36,6 @@ from .federation.mean import FedMean as FedMean
 from .federation.method import fit as fit
 from .federation.reducers import TreeReducer as TreeReducer
 from .federation.rounds import Participation as Participation
-from .federation.simulated_time import Delays as Delays
 from .networks import FDBNL as FDBNL
 from .networks import PFDBNL as PFDBNL
 from .networks import EdgeRanking as EdgeRanking

@@ -137,3 +137,36 @@ def test_init_sees_texts_whatever_they_are_called(cotempo: Command, platforms: p
     frame = pd.read_csv(tmp_path / "day1/piazza.csv").assign(data="03/11/2026 10:00").drop(columns="time")
     frame.to_csv(tmp_path / "dated.csv", index=False)
     assert "Guessed time = 'data'" in cotempo("init", "dated.toml", "--data", "dated.csv").out
+
+
+def test_an_empty_text_stops_nobody(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    assert cotempo("run", "e.toml", "--quiet").code == 0
+    (tmp_path / "day2").mkdir()
+    frame = pd.read_csv(tmp_path / "foro2.csv")
+    frame.loc[1, "mensaje"] = None
+    frame.to_csv(tmp_path / "day2/foro.csv", index=False)
+    pd.read_csv(tmp_path / "day1/piazza.csv").to_csv(tmp_path / "day2/piazza.csv", index=False)
+    said = cotempo("detect", "runs/p", "day2", "--out", "named.csv")
+    assert said.code == 0, said.err
+    assert "1 post without any text" in said.err
+    named = pd.read_csv(tmp_path / "named.csv")
+    assert set(named["client"]) == {"foro", "piazza"}
+    assert named.loc[named["client"] == "foro", "event"].iloc[1] == "outlier"
+
+
+def test_events_are_put_right_and_the_report_follows(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    assert cotempo("run", "e.toml", "--quiet").code == 0
+    (tmp_path / "foro.csv").write_bytes((tmp_path / "foro2.csv").read_bytes())
+    assert cotempo("update", "runs/p", "foro.csv").code == 0
+    assert "later posts were taken in: 1 window by foro" in (tmp_path / "runs/p/report.html").read_text()
+    said = cotempo("rename", "runs/p", "found-foro-0000", "the storm", "--client", "foro")
+    assert said.code == 0, said.err
+    assert "the storm" in (tmp_path / "runs/p/report.html").read_text()
+    assert cotempo("split", "runs/p", "the storm", "--client", "foro").code == 0
+    merged = cotempo("merge", "runs/p", "the storm-1", "the storm-2", "--into", "storm", "--client", "foro")
+    assert merged.code == 0, merged.err
+    assert cotempo("export", "runs/p", "--out", "tables").code == 0
+    table = pd.read_csv(tmp_path / "tables/events.csv")
+    assert list(table.columns[:2]) == ["client", "event"]
+    assert "storm" in set(table["event"])
+    assert "--client must say whose" in cotempo("rename", "runs/p", "storm", "x").err

@@ -257,7 +257,7 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
         [(None, None, None, "names must differ")],
     ),
     ("nameless column", read_series, csv(",time,x\n0,0,1\n"), [(None, None, None, "number 1 has none")]),
-    ("post without text", read_posts, csv("time,text\n0,hello\n1,\n"), [("data", "text", 3, "some text")]),
+    ("posts without any text", read_posts, csv("time,text\n0,\n1,\n"), [(None, "text", None, "must hold words")]),
     ("tag with a space", read_posts, frame(text=["a"], hashtags=[["new york"]]), [(None, "hashtags", 0, "white")]),
     (
         "everything at once",

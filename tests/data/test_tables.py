@@ -16,6 +16,7 @@ import pytest
 import cotempo as ct
 from cotempo.data import Events, Posts, Schema, Series, make_events, make_posts, make_series
 from cotempo.errors import DataError, ParameterError
+from cotempo.runs.experiment import DataSettings
 
 
 def examples() -> list[Any]:
@@ -180,3 +181,21 @@ def test_sequences_without_events_are_kept() -> None:
     ]
     assert parts == [("0", [], [], 0.0, 2.0), ("1", [1.0], [1], 1.0, 3.0)]
     assert events.schema == Schema("events", ("a", "b"), "")
+
+
+def test_means_over_bins_of_time(tmp_path):
+    frame = pandas.DataFrame(
+        {"time": pandas.to_datetime(["2025-01-01 00:10", "2025-01-01 00:50", "2025-01-01 02:00"]), "x": [1.0, 3.0, 7.0]}
+    )
+    path = tmp_path / "a.csv"
+    frame.to_csv(path, index=False)
+    table = ct.read_series(path, unit="h", resample="1h")["a"]
+    assert np.array_equal(table.values.ravel(), [2.0, np.nan, 7.0], equal_nan=True)
+    assert table.clock.text(table.time[0]).startswith("2025-01-01 00:00")
+    assert np.diff(table.time).tolist() == [1.0, 1.0]
+    said = DataSettings(source=str(path), unit="h", resample="1h").read_tables(path, "series")["a"]
+    assert np.array_equal(said.values, table.values, equal_nan=True)
+    with pytest.raises(DataError, match="resample must name clients"):
+        ct.read_series(path, unit="h", resample={"b": "1h"})
+    with pytest.raises(DataError, match="length of time"):
+        table.resample("soon")

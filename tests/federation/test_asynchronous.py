@@ -11,11 +11,11 @@ import pytest
 from toys import SECRET, Walk, WalkState, Wrapped, make_clients
 
 import cotempo as ct
+from cotempo.engines.delayed import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.errors import ParameterError, QuorumError
 from cotempo.federation import Ask, Expect, Message, Method, Participation, Rng, Staleness
 from cotempo.federation.registry import methods
 from cotempo.federation.rounds import LoopOptions
-from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.storage.tree import digest
 from cotempo.testing import Bytewise, Faulty, drive, example
 from cotempo.testing.engines import direct

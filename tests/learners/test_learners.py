@@ -75,7 +75,7 @@ def run(algorithm: type[learners.Learner], **options: Any) -> tuple[Any, dict[st
     return state, dict(engine.memories(ledger))
 
 
-@pytest.mark.parametrize("name", ["Local", "Ditto", "FedALA", "APPLE"])
+@pytest.mark.parametrize("name", ["Local", "Ditto", "FedALA", "APPLE", "Dual"])
 def test_personal_learners_find_each_clients_slopes(name: str) -> None:
     options = {"Ditto": {"proximity": 0.01}}.get(name, {})
     _, memories = run(getattr(learners, f"{name}Learner"), **options)
@@ -169,3 +169,20 @@ def test_scores_may_have_any_unit_or_be_unknown(algorithm: type[learners.Learner
     trained = [step.metrics for step in steps if step.phase == "train"]
     assert all(("score" in metrics) == (unknown != "validation") for metrics in trained)
     assert all(metrics.get("score", -501) < -500 for metrics in trained)
+
+
+@pytest.mark.parametrize("sega", [True, False])
+def test_two_aggregations_of_any_learner_group_the_clients_that_are_alike(sega: bool) -> None:
+    """SEGA finds who has the same slopes and mixes among them; BOLA lets a client keep some of its own model."""
+    rng, tables = np.random.default_rng(1), {}
+    for name, slope in {"a": "a", "b": "a", "c": "a", "x": "c", "y": "c", "z": "c"}.items():
+        inputs = rng.normal(size=(60, 2))
+        tables[name] = Series.from_arrays(np.column_stack([inputs, inputs @ SLOPES[slope]]))
+    method = family(learners.DualLearner)(rounds=4, learning_rate=0.05, weight_decay=0.0, compare=False, sega=sega)
+    *_, last = drive(method, direct(method, tables), seed=0)
+    record, models = last.state.record[-1], last.state.models
+    together = {frozenset(name for name in tables if record.groups[name] == group) for group in record.groups.values()}
+    assert together == ({frozenset("abc"), frozenset("xyz")} if sega else {frozenset("abcxyz")})
+    assert np.linalg.norm(models["a"] - models["b"]) < 0.05
+    assert (np.linalg.norm(models["a"] - models["x"]) > 0.5) == sega
+    assert all(0.6 <= weight <= 1 for weight in record.weights.values())

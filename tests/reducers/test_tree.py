@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tracemalloc
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
 
 import cotempo as ct
+from cotempo.data import Schema
 from cotempo.errors import ParameterError
 from cotempo.federation import EMPTY, Expect, Message, Question, Reply, Spec
+from cotempo.federation.engine import Engine
 from cotempo.federation.reducers import PlainReducer, TreeReducer, deal
+from cotempo.testing import drive
 
 NAMES = [f"c{number:02d}" for number in range(23)]
 QUESTIONS = [Question("run", 1, 1, "phase", name, 0, 0, EMPTY, EMPTY) for name in NAMES]
@@ -24,7 +28,7 @@ class Asked:
         self.silent = silent
         self.together: list[list[str]] = []
 
-    def __call__(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
+    def __call__(self, questions: Sequence[Question], expect: Expect, account: str = "") -> Iterator[Reply]:
         self.together.append([question.client for question in questions])
         for question in questions:
             number = NAMES.index(question.client)
@@ -69,6 +73,39 @@ def test_a_run_of_many_rounds_agrees_and_repeats_bit_for_bit() -> None:
     )
     assert once.digest == again.digest
     np.testing.assert_allclose(once.network.within, flat.network.within, atol=1e-9)
+
+
+class Crowd(Engine):
+    """Clients that cost nothing, and whose names come back over a wire."""
+
+    def __init__(self, clients: int):
+        self.clients = tuple(f"c{number:06d}" for number in range(clients))
+
+    def names(self) -> tuple[str, ...]:
+        return self.clients
+
+    def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
+        return dict.fromkeys(names, Schema("series", ("x",), ""))
+
+    def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
+        for question in questions:
+            yield Reply("".join([*question.client]), question.step, 0, Message({"mean": np.zeros(1)}))
+
+
+def peak(clients: int) -> tuple[int, set[str]]:
+    """The most memory of a step above that of its clients, and whose bytes were counted."""
+    engine = Crowd(clients)
+    tracemalloc.start()
+    step = next(iter(drive(ct.FedMean(), engine, reducer=TreeReducer(10))))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most, {*step.received}
+
+
+def test_the_server_keeps_hardly_more_than_the_names_of_clients() -> None:
+    _, (few, _), (many, counted) = peak(20), peak(200), peak(2200)  # what is imported and cached comes first
+    assert (many - few) / 2000 < 100  # bytes a client; with questions, counts and copies of names it was 350
+    assert counted == {f"region-{number}" for number in range(1, 11)}
 
 
 def test_a_secure_sum_takes_no_tree() -> None:

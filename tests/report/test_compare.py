@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,17 @@ def test_settings_that_differ_are_listed_and_others_are_not() -> None:
 def test_one_run_is_nothing_to_compare(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="at least two runs to compare, got 1"):
         write_comparison({"a": result({"north": 1.0})}, tmp_path / "page.html")
+
+
+def test_runs_on_other_tables_are_not_called_better(tmp_path: Path) -> None:
+    one, other = result({"north": 1.0, "south": 1.0}), result({"north": 0.5, "south": 0.4})
+    moved = {**other.outcome.tables, "north": "0" * 64, "south": "1" * 64}
+    other.outcome = replace(other.outcome, tables=moved)
+    found = compare({"a": one, "b": other}, {})
+    assert found["differences"].rows == []
+    assert "different tables of north, south" in found["notes"][0]
+    assert [row[0] for row in found["settings"].rows] == ["table of north, its hash", "table of south, its hash"]
+    assert "better:" not in found["answer"]
+    again = compare({"a": one, "b": result({"north": 0.5})}, {})
+    assert again["differences"].rows[0][1] == 1
+    assert again["settings"].rows == []

@@ -141,6 +141,24 @@ def test_the_paper_preset_has_the_papers_numbers():
     assert all(line.all_windows for line in paper.plan() if line.phase == "train")
 
 
+@pytest.mark.parametrize(
+    ("data", "column"),
+    [
+        ("stocks", (4, 16, 2, 2, 64, 1.0, 500, 10_000)), ("etth", (4, 16, 3, 2, 128, 0.1, 500, 18_000)),
+        ("mujoco", (4, 16, 3, 2, 128, 0.1, 1000, 14_000)), ("energy", (4, 24, 4, 3, 64, 0.5, 1000, 25_000)),
+        ("fmri", (4, 24, 4, 4, 64, 0.1, 1000, 25_000)),
+    ],
+)  # fmt: skip
+def test_every_data_set_has_the_settings_of_table_10(data, column):
+    """Heads, their dimension, encoder and decoder layers, batch, alpha, steps of noise and of pre-training."""
+    made = FedTDD(common=("x0",), preset="paper", **FedTDD.published[data])
+    sizes = (made.heads, made.width // made.heads, made.encoders, made.decoders)
+    assert (*sizes, made.batch, made.alpha, made.diffusion_steps, made.pretrain_steps) == column
+    assert made.width == made.heads * (made.width // made.heads)
+    if data == "stocks":
+        assert made == FedTDD(common=("x0",), preset="paper")
+
+
 def test_without_a_gate_every_window_asked_for_is_released(printed):
     method, clients, public = printed
     fitted = method.model_copy(update={"gate": False, "rounds": 2}).fit(clients, public=public)

@@ -52,9 +52,9 @@ class Listener:
             return self.reducer.gather(exchange, questions, expect)
         heard = self.steps[questions[0].step] = Heard(questions[0])
 
-        def listen(asked: Sequence[Question], expected: Expect) -> Iterator[Reply]:
-            readable = bool(asked) and asked[0].phase == heard.question.phase and not expected.is_opaque
-            for reply in exchange(asked, expected):
+        def listen(questions: Sequence[Question], expect: Expect, account: str = "") -> Iterator[Reply]:
+            readable = bool(questions) and questions[0].phase == heard.question.phase and not expect.is_opaque
+            for reply in exchange(questions, expect, account):
                 if readable and reply.message is not None:
                     heard.singles[reply.client] = reply.message
                 yield reply

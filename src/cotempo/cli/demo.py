@@ -45,7 +45,8 @@ def series(progress: bool | None) -> Demo:
     )  # fmt: skip
     fitted = method.fit(few, public=shared, seed=0, progress=progress)
     change = np.mean([benefit.together / benefit.alone - 1 for benefit in fitted.benefit.values()])
-    return fitted, truth, f"{change:+.0%} error of filled cells by joining, against filling alone"
+    way = "lower" if change < 0 else "higher"
+    return fitted, truth, f"error of filled cells {abs(change):.0%} {way} by joining than by filling alone"
 
 
 def social(progress: bool | None) -> Demo:

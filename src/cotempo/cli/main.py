@@ -1,6 +1,6 @@
 """`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, survey,
-make-data; predict, next, count, impute, sample, release, detect, update, export; provision, server, client, ledger;
-bench.
+make-data; predict, next, count, impute, sample, release, detect, update, rename, merge, split, export; provision,
+server, client, ledger; bench.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
@@ -20,9 +20,11 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import approve, audit, bench, deploy, doctor, ledger, models, start, steer, tables, watch
+from cotempo.cli import audit, bench, doctor, models, start, tables, watch
+from cotempo.cli.consortium import approve, deploy, ledger, steer
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
+from cotempo.cli.posts import curate, stream
 from cotempo.errors import (
     AdviceWarning,
     AwaitingApproval,
@@ -184,8 +186,13 @@ command(app, "survey")(tables.survey_tables)
 command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)
 command(app, "count")(models.count_events)
-for verb in (models.predict, models.impute, models.sample, models.release, models.detect, models.update, models.export):
+for verb in (models.predict, models.impute, models.sample, models.release, models.export):
     command(app)(verb)
+command(app)(stream.detect)
+command(app)(stream.update)
+command(app)(curate.rename)
+command(app)(curate.merge)
+command(app)(curate.split)
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(steer.server, name="server")
 app.add_typer(approve.client, name="client")

@@ -1,7 +1,8 @@
-"""`cotempo predict`, `next`, `count`, `impute`, `sample`, `release`, `detect`, `update`, `export`: using a run."""
+"""`cotempo predict`, `next`, `count`, `impute`, `sample`, `release`, `export`: using a run."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -32,7 +33,7 @@ class FigureFormat(Enum):
 POINTS = 200  # of an intensity, over each window
 COMMANDS = {  # by the verb a model needs
     "intensity": "predict", "forecast": "predict", "impute": "impute", "sample": "sample", "detect": "detect",
-    "partial_fit": "update",
+    "partial_fit": "update", "rename": "rename",
 }  # fmt: skip
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of a saved result.")]
 Given = Annotated[Path, typer.Argument(metavar="INPUT", help="A table like those of the run, as a file or folder.")]
@@ -55,7 +56,9 @@ def predict(
     run: RunPath,
     given: Given,
     out: OutPath,
-    horizon: Annotated[float, typer.Option(help="How far ahead: rows of a series, or time for events.")] = 0.0,
+    horizon: Annotated[
+        str, typer.Option(help="How far ahead: rows of a series or a duration such as 24h, or time for events.")
+    ] = "0",
     draws: Draws = 100,
     level: Level = None,
     client: Client = None,
@@ -63,19 +66,23 @@ def predict(
     step: Annotated[str | None, typer.Option(help="For events: time between rows, a number or such as 30min.")] = None,
 ) -> Output:
     """Continue series by --horizon rows, or give the intensity of events over their windows and --horizon beyond."""
+    from cotempo.series.windows import Timing
 
     chosen = {} if level is None else {"level": level}
+    number = float(horizon) if re.fullmatch(r"[+-]?[\d.]+", horizon) else None
 
     def continued(model: Any, table: Any) -> Any:
         if hasattr(model, "intensity"):
-            return intensity_frame(model, table, horizon, EVENTS_LEVEL if level is None else level, step)
+            ahead = table.clock.duration(horizon) if number is None else number
+            return intensity_frame(model, table, ahead, EVENTS_LEVEL if level is None else level, step)
         if step is not None:
             raise ParameterError(f"--step must be left out where the method learns from series, got {step}")
-        if horizon < 1 or horizon != int(horizon):
-            raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon:g}")
+        rows = Timing.of(table).count_rows(horizon) if number is None else number
+        if rows < 1 or rows != int(rows):
+            raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon}")
         if hasattr(model, "network"):
-            return model.network.forecast(table, int(horizon), **chosen).to_frame()
-        return model.forecast(table, int(horizon), draws, **chosen, seed=seed).to_frame()
+            return model.network.forecast(table, int(rows), **chosen).to_frame()
+        return model.forecast(table, int(rows), draws, **chosen, seed=seed).to_frame()
 
     return apply(run, given, out, client, ("intensity", "forecast", "network"), continued)
 
@@ -155,11 +162,15 @@ def impute(
     client: Client = None,
     seed: Seed = 0,
 ) -> Output:
-    """Fill what is missing in series, with the bounds of intervals."""
+    """Fill what is missing in series, with the bounds of intervals, and a column that says which cells were filled."""
     levels = level[0] if len(level) == 1 else tuple(level)
 
     def filled(model: Any, table: Any) -> Any:
-        return model.impute(table, draws, level=levels, seed=seed).to_frame()
+        found = model.impute(table, draws, level=levels, seed=seed)
+        frame = found.to_frame()
+        for name, gone in zip(found.features, found.missing.T, strict=True):
+            frame[f"{name}_filled"] = gone
+        return frame
 
     return apply(run, given, out, client, ("impute",), filled)
 
@@ -211,41 +222,6 @@ def release(
     written = apply(run, given, out, client, ("release",), released)
     named = [f"{name}: {line}" for name, line in zip(written.record["names"], lines, strict=True)]
     return Output([*written.lines, *named, *clock], written.record, written.code)
-
-
-def detect(
-    run: RunPath,
-    given: Given,
-    out: OutPath,
-    events: Annotated[int | None, typer.Option(help="Group the posts into so many new events instead.")] = None,
-    client: Client = None,
-) -> Output:
-    """Name the event of every post, with a confidence; labels in INPUT are kept as a column `label`."""
-
-    def named(model: Any, table: Any) -> Any:
-        found, frame = model.detect(table, events), table.to_frame()
-        frame = frame.rename(columns={"event": "label"}) if "label" not in frame else frame
-        return frame.assign(event=found.event, confidence=found.confidence)
-
-    return apply(run, given, out, client, ("detect",), named)
-
-
-def update(run: RunPath, given: Given, client: Client = None) -> Output:
-    """Take in the next posts of a stream: groups of outliers become events, and RUN is saved with them."""
-    fitted = load_result(run)
-    tables = read_like(run, fitted, given, client)
-    models = {name: capable(fitted[name], ("partial_fit",), fitted) for name in tables}
-    lines, record = [], {}
-    for name, table in tables.items():
-        before = {one.name for one in models[name].store.events}
-        known = table.rows - models[name].without_known(models[name].read(table)).rows
-        models[name].partial_fit(table)
-        new = [one.name for one in models[name].store.events if one.name not in before]
-        again = f", {known} of them taken in before and left out now" if known else ""
-        lines.append(f"{name}: {count(table.rows, 'post')}{again}; new events: {', '.join(new) or 'none'}")
-        record[name] = {"posts": table.rows, "known": known, "new": new}
-    fitted.save(run)
-    return Output([*lines, f"Saved in {run}; see cotempo export and cotempo detect."], record)
 
 
 def export(
@@ -320,6 +296,16 @@ def load_result(run: Path) -> Any:
     if not isinstance(fitted, Fitted):
         raise RunError(f"{run} must be a run or a saved federation, got a {type(fitted).__name__}")
     return fitted
+
+
+def save_result(fitted: Any, run: Path) -> list[str]:
+    """Save a result that was changed, write its report again if there is one, and return what was done in words."""
+    fitted.save(run)
+    page = run / "report.html"
+    if not page.is_file():
+        return [f"Saved in {run}."]
+    fitted.report(page, run=run if (run / "experiment.toml").is_file() else None)
+    return [f"Saved in {run}, with a new report."]
 
 
 def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:

@@ -124,22 +124,22 @@ class Clock:
         return found.tz_localize("UTC").tz_convert(_find_zone(self.zone)) if self.zone else found
 
     def local(self, numbers: Floats) -> Floats:
-        """Return times as the clocks of the zone show them, less its difference from UTC in winter.
+        """Return times as the clocks of the zone show them: what they are ahead of UTC is added, more in summer.
 
-        Without summer time they stay as they are. An hour that clocks skip is left out, one that they repeat is twice
-        the same.
+        Of an hour that clocks skip nothing is left, one that they repeat is twice the same.
+
+        Examples
+        --------
+        >>> Clock("h", "Europe/Berlin").local(np.array([483654.0])) - 483654.0
+        array([1.])
         """
-        if not self.zone or self.zone[0] in "+-":
+        if not self.zone:
             return numbers
         import pandas as pd
 
-        halves = pd.DatetimeIndex(["2024-01-01", "2024-07-01"], tz="UTC").tz_convert(_find_zone(self.zone))
         dates = pd.DatetimeIndex(self.dates_of(np.asarray(numbers).ravel()))
-        usual, shown = (
-            (each.tz_localize(None) - each.tz_convert("UTC").tz_localize(None)).total_seconds().to_numpy()
-            for each in (halves, dates)
-        )
-        return np.asarray(numbers + ((shown - usual.min()) / UNITS[self.unit]).reshape(np.shape(numbers)))
+        ahead = (dates.tz_localize(None) - dates.tz_convert("UTC").tz_localize(None)).total_seconds().to_numpy()
+        return np.asarray(numbers + (ahead / UNITS[self.unit]).reshape(np.shape(numbers)))
 
     def date(self, number: float) -> Any:
         """Return one of this clock's numbers as a date; unchanged where times are plain numbers."""

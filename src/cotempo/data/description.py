@@ -133,6 +133,9 @@ def describe(clients: Mapping[str, Table]) -> Description:
             warnings.append(f"{name}: {_kind(other)}, where {first} has {_kind(schema)}")
         elif bool(other.zone) != bool(schema.zone):
             warnings.append(f"{name}: dates must have a time zone at all clients or at none; pass zone= in reading")
+    if schema.kind == "events" and len(zones) > 1:
+        utc = "; is UTC the clock of the site, or of the export? pass zone=" if "UTC" in zones else ""
+        warnings.append(f"zones differ ({list_names(zones)}): periods are those of each client's own clock{utc}")
     same: dict[str, list[str]] = {}
     for client in found:
         for warning in client.warnings:
@@ -156,7 +159,7 @@ def unequal_steps(steps: Mapping[str, float]) -> str:
     Examples
     --------
     >>> unequal_steps({"berlin": 3600.0, "chennai": 1800.0})
-    'rows are 1 h apart at berlin, 0.5 h apart at chennai: a row is no common step; take means over 1 h first'
+    'rows are 1 h apart at berlin, 0.5 h apart at chennai: a row is no common step; take means first, resample="1h"'
     """
     known = {name: step for name, step in steps.items() if step}
     if not known or max(known.values()) < UNEQUAL * min(known.values()):
@@ -165,7 +168,7 @@ def unequal_steps(steps: Mapping[str, float]) -> str:
     for name, step in known.items():
         alike.setdefault(step_text(step), []).append(name)
     each = ", ".join(f"{text} apart at {list_names(names)}" for text, names in alike.items())
-    mend = f"take means over {step_text(max(known.values()))} first"
+    mend = f'take means first, resample="{step_text(max(known.values())).replace(" ", "")}"'
     return f"rows are {each}: a row is no common step; {mend}"
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from cotempo.data.clock import Clock
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
+from cotempo.data.stamps import find_step, spread_stamps, step_name
 from cotempo.data.tables import Schema, Table, numbered, pluralize, runs_of
 from cotempo.errors import DataError
 from cotempo.typing import Floats, Integers
@@ -96,6 +97,46 @@ class Events(Table):
         joined = np.concatenate([np.zeros(0), *parts])
         return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit, zone)
 
+    @classmethod
+    def from_durations(
+        cls, durations: ArrayLike, observed: ArrayLike | None = None, entered: ArrayLike = 0.0, unit: str = ""
+    ) -> Self:
+        """Build a table of survival times, one sequence a subject; time is counted since each subject's own start.
+
+        An intensity over this time is the hazard, and `survival` of what is fitted the chance to have come that far.
+
+        Parameters
+        ----------
+        durations
+            When each subject's event came, or until when it was watched in vain.
+        observed
+            Whether the event came; where not, the duration is censored. By default all came.
+        entered
+            From when on each subject was watched, where that is later than its start.
+        unit
+            The unit of `durations`.
+
+        Examples
+        --------
+        >>> table = Events.from_durations([2.0, 5.0, 1.5], observed=[True, False, True])
+        >>> table
+        Events(2 rows, 3 sequences, 8.5 exposed, unmarked)
+        """
+        ends = np.asarray(durations, dtype=np.float64)
+        starts = np.broadcast_to(np.asarray(entered, dtype=np.float64), ends.shape)
+        came = np.ones(len(ends), dtype=bool) if observed is None else np.asarray(observed)
+        if came.shape != ends.shape or not np.isin(came, (0, 1)).all():
+            raise DataError("observed must say True or False, or 1 or 0, for each duration; got something else")
+        wrong = np.flatnonzero(~(np.isfinite(ends) & (starts >= 0) & (starts < ends)))
+        if len(wrong):
+            first = wrong[0]
+            raise DataError(
+                "durations must be numbers above 0, and above `entered`, "
+                f"got duration {ends[first]:g} entered at {starts[first]:g} for subject {first}"
+            )
+        times = [[end] if here else [] for end, here in zip(ends, came.astype(bool), strict=True)]
+        return cls.from_arrays(times, np.column_stack([starts, ends]), unit=unit)
+
     @property
     def schema(self) -> Schema:
         """Kind, marks, unit and zone."""
@@ -116,7 +157,7 @@ class Events(Table):
 
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time``, ``mark`` (when marked), ``start`` and ``end``, by name."""
-        index = np.searchsorted(self.names, self.sequence)
+        index = self._owner
         marked = {"mark": np.array(self.marks, dtype=np.str_)[self.mark]} if self.marks else {}
         bounds = {"start": self.start[index], "end": self.end[index]}
         return {"sequence": self.sequence, "time": self.time, **marked, **bounds}
@@ -134,7 +175,7 @@ class Events(Table):
         """Cut every window at fractions of its length; an event at a cut belongs to the later part."""
         length = (self.end - self.start)[:, None]
         cuts = np.column_stack([self.start, self.start[:, None] + length * np.cumsum(shares[:-1]), self.end])
-        inner = cuts[np.searchsorted(self.names, self.sequence), 1:-1]
+        inner = cuts[self._owner, 1:-1]
         part_of = (self.time[:, None] >= inner).sum(axis=1)
         return tuple(
             replace(self, **self._picked(part_of == part), start=cuts[:, part], end=cuts[:, part + 1])
@@ -164,7 +205,10 @@ class Events(Table):
         silent = sum(len(times) == 0 for _, times, *_ in parts)
         tied = sum(int((np.diff(times) == 0).sum()) for _, times, *_ in parts)
         warnings = [f"{pluralize(silent, 'sequence')} without events"] if silent else []
-        if tied:
+        if step := find_step(self.time, self._owner, self.clock):
+            words = f"times are in steps of {step_name(step, self.clock)}"
+            warnings.append(f"{words}: an event is taken to be anywhere in its step, from its time on")
+        elif tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
         unknown = sum(len(times) > 0 and (times[0] == start or times[-1] == end) for _, times, _, start, end in parts)
         if unknown:
@@ -178,6 +222,24 @@ class Events(Table):
         return ClientDescription(
             client, self.rows, len(parts), start, end, marks=counts or None, warnings=tuple(warnings)
         )
+
+    @property
+    def _owner(self) -> NDArray[np.intp]:
+        """The position of each event's sequence."""
+        return np.searchsorted(self.names, self.sequence)
+
+    def spread(self) -> Self:
+        """Return the events at times within the steps they were cut down to, in order; the table itself without steps.
+
+        An event that opens its window stays where it is.
+        """
+        owner = self._owner
+        opening = (np.diff(owner, prepend=-1) > 0) & (self.time == self.start[owner])
+        time = spread_stamps(self.time, owner, np.where(opening, self.time, self.end[owner]), self.clock)
+        if time is self.time:
+            return self
+        order = np.lexsort((time, owner))
+        return replace(self, sequence=self.sequence[order], time=time[order], mark=self.mark[order])
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table as it is, and all times that are not whole numbers."""

@@ -13,7 +13,7 @@ from cotempo.data.clock import UNITS
 from cotempo.data.description import ClientDescription
 from cotempo.data.tables import Schema, Table, part_bounds, pluralize
 from cotempo.errors import DataError
-from cotempo.typing import Floats
+from cotempo.typing import Bools, Floats
 
 FAR, MOST_FAR = 365 * 86400.0, 0.1  # seconds without a post before one is far from the others; the largest share
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
@@ -124,21 +124,16 @@ class Posts(Table):
         warnings = tuple(f"{pluralize(count, 'post')} {words}" for words, count in counts.items() if count)
         labels = len({label for label in self.event if label is not None})
         known = self.time[np.isfinite(self.time)]
-        warnings += self._far(known)
+        warnings += self._far()
         start, end = self.span(known.min(), known.max()) if len(known) else (None, None)
         return ClientDescription(client, self.rows, start=start, end=end, labels=labels, warnings=warnings)
 
-    def _far(self, known: Floats) -> tuple[str, ...]:
+    def _far(self) -> tuple[str, ...]:
         """Return in words that a few dates are years away from all others: a clock that was not set, or a slip."""
-        if not self.unit or not len(known):
+        far = self.time[far_times(self.time, self.unit)]
+        if not len(far):
             return ()
-        time = np.sort(known)
-        pieces = np.split(time, np.flatnonzero(np.diff(time) > FAR / UNITS[self.unit]) + 1)
-        main = max(pieces, key=len)
-        far = np.concatenate([piece for piece in pieces if piece is not main] or [time[:0]])
-        if not 0 < len(far) <= MOST_FAR * len(time):
-            return ()
-        first = self.clock.text(far[0])
+        first = self.clock.text(far.min())
         return (f"{pluralize(len(far), 'post')} more than a year from all others, the first of {first}: right dates?",)
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
@@ -149,6 +144,21 @@ class Posts(Table):
         labelled = sum(label is not None for label in self.event)
         columns = ", ".join((*(self.present or ()), *self.extra))
         return f"Posts({pluralize(self.rows, 'row')}, {labelled:,} labelled{f', with {columns}' if columns else ''})"
+
+
+def far_times(time: Floats, unit: str) -> Bools:
+    """Return which of many dates are more than a year away from all others, ``(posts,)``; plain numbers never are.
+
+    None is where so would be more than a tenth: those may be right.
+    """
+    far, known = np.zeros(len(time), dtype=bool), np.flatnonzero(np.isfinite(time))
+    if not unit or not len(known):
+        return far
+    order = known[np.argsort(time[known], kind="stable")]
+    pieces = np.split(order, np.flatnonzero(np.diff(time[order]) > FAR / UNITS[unit]) + 1)
+    far[known] = True
+    far[max(pieces, key=len)] = False
+    return far if far.sum() <= MOST_FAR * len(known) else np.zeros(len(time), dtype=bool)
 
 
 def clean_tags(value: str | Sequence[object] | None, sign: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription
+from cotempo.data.faults import find_stuck, say_far_off
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError, nearest
@@ -17,7 +18,6 @@ from cotempo.typing import Floats, Indices
 
 GAP = 1.5
 SPREAD = 0.5
-FAR_OFF = 3  # times the range of all other values
 OFF_GRID = 0.25
 MOST_ROWS_PER_ROW = 1000
 
@@ -185,6 +185,38 @@ class Series(Table):
         times, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return replace(self, sequence=names, time=times, values=values, weights=np.zeros(0))
 
+    def resample(self, step: Any) -> Self:
+        """Return means over bins of time, one row for each, stamped with its beginning; missing where a bin is empty.
+
+        Bins begin at multiples of `step` since 1970-01-01 UTC, or since 0 where time is a plain number.
+
+        Parameters
+        ----------
+        step
+            Length of a bin, a number in the table's unit or, where times are dates, a duration such as ``"1h"``.
+
+        Examples
+        --------
+        >>> Series.from_arrays([[1.0], [3.0], [5.0]], time=[0, 1, 4]).resample(2).values.ravel().tolist()
+        [2.0, nan, 5.0]
+        """
+        size, parts = self.clock.duration(step), []
+        for name, time, values in self.sequences():
+            place = np.floor(time / size * (1 + 1e-12)).astype(np.int64)
+            bins = np.arange(place[0], place[-1] + 1) if len(place) else place
+            if len(bins) > MOST_ROWS_PER_ROW * max(len(time), 1):
+                got = f"{len(bins):,} for {pluralize(len(time), 'row')} of {name!r}"
+                raise DataError(f"bins must be at most {MOST_ROWS_PER_ROW:,} times as many as rows, got {got}")
+            sums, counts = np.zeros((2, len(bins), len(self.features)))
+            np.add.at(sums, place - bins[0], np.nan_to_num(values))
+            np.add.at(counts, place - bins[0], ~np.isnan(values))
+            means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+            parts.append((np.full(len(bins), name), bins * size, means))
+        if not parts:
+            return self
+        names, times, found = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return replace(self, sequence=names, time=times, values=found, weights=np.zeros(0))
+
     def _picked(self, rows: ArrayLike) -> dict[str, Any]:
         weights = {"weights": self.row_weights[np.asarray(rows)]} if len(self.weights) else {}
         return super()._picked(rows) | weights
@@ -241,14 +273,27 @@ class Series(Table):
                 warnings.append(f"column {feature!r} is missing in all rows")
             elif self.rows > 1 and known.min() == known.max():
                 warnings.append(f"column {feature!r} is constant")
-            else:
-                warnings += [f"column {feature!r} is {sign}" for sign in _far_off(known)]
+        warnings += self.faults()
         start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
         return ClientDescription(
             client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings), step=self.step or None
         )
+
+    def faults(self) -> list[str]:
+        """Return in words where values are far from all others, and where a column repeats one for long."""
+        found, ends = [], [rows.stop for _, rows in self._runs]
+        for feature, values in zip(self.features, self.values.T, strict=True):
+            found += [f"column {feature!r} is {words}" for words in say_far_off(values)]
+            for stuck in find_stuck(values, ends):
+                first, last = (
+                    part if isinstance(part, str) else f"{part:.12g}"
+                    for part in self.span(self.time[stuck.first], self.time[stuck.last])
+                )
+                same = f"the same {stuck.value:g} in {stuck.rows:,} rows, from {first} to {last}"
+                found.append(f"column {feature!r} is {same}: a stuck sensor?")
+        return found
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table with one row of many-digit numbers inside the range of each feature, and these numbers."""
@@ -262,15 +307,6 @@ class Series(Table):
         unit = f", unit {self.unit}" if self.unit else ""
         size = f"{pluralize(self.rows, 'row')}, {pluralize(len(self.sequence_names()), 'sequence')}"
         return f"Series({size}, features {', '.join(self.features)}{unit})"
-
-
-def _far_off(values: Floats) -> Iterator[str]:
-    """Yield the least and the greatest value, in words, if it repeats far from all others, as -999 for missing does."""
-    for value in (values.min(), values.max()):
-        others, times = values[values != value], int((values == value).sum())
-        if times >= 3 and np.ptp(others) > 0 and np.abs(others - value).min() > FAR_OFF * np.ptp(others):
-            pass_it = f"pass missing=[{value:g}] if that means missing"
-            yield f"{value:g} in {times:,} rows, far from all others: {pass_it}"
 
 
 def gaps(time: Floats) -> Indices:

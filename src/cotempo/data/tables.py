@@ -160,6 +160,10 @@ class Table(Framed):
     def describe(self, client: str = "client") -> ClientDescription:
         """Return what the table holds and what is odd about it."""
 
+    def faults(self) -> list[str]:
+        """Return in words what can hardly be right in the table, which `fit` warns of."""
+        return []
+
     def span(self, start: float, end: float) -> tuple[float | str, float | str]:
         """Return two times as a description shows them: dates as text."""
         clock = self.clock

@@ -30,9 +30,13 @@ class Engine(Protocol):
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask, and yield replies as they come, in any order.
 
-        `questions` are at least one, all of the same step and phase, at most one per client. An error of one client
-        must not stop the others: it is a reply made by `Question.fail`. Duplicates are dropped by the loop, and a
-        question without a reply counts as lost.
+        `questions` are at least one, all of the same phase, at most one per client. An error of one client must not
+        stop the others: it is a reply made by `Question.fail`. Duplicates are dropped by the loop, and a question
+        without a reply counts as lost.
+
+        A loop that does not wait for the slowest leaves an exchange early, and gives the questions that are still open
+        again in the next one, with those of that step: an engine for it does not send them twice, and forgets those
+        that are not given again.
         """
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:

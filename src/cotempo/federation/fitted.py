@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class Outcome:
     """What a finished run leaves: everything a `Fitted` is made of.
 
-    `asked` says by phase what clients sent: the description of every field, and whether only the sum is used.
+    `asked` says by phase what clients sent: the description of every field, and whether only the sum is used. `warned`
+    is what was odd about the tables, and `tables` has their hashes by client, where they were here.
     """
 
     method: Method
@@ -41,6 +42,8 @@ class Outcome:
     history: tuple[Mapping[str, Any], ...] = ()
     privacy: Mapping[str, Any] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)
+    warned: tuple[str, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 class Fitted:
@@ -119,18 +122,19 @@ class Fitted:
         }
 
     def advice(self) -> list[str]:
-        """Return a sentence on clients that joining harmed, and one on those not compared, with the reason.
+        """Return what was odd about tables, who was harmed by joining, and who was not compared, with the reason.
 
         Where sites keep their memories, only sums are known here.
         """
+        lines = list(self.outcome.warned)
         if self._is_alone:
-            return [f"{self.names[0]} is the only client: nobody joined, so that nothing is compared"]
+            return [*lines, f"{self.names[0]} is the only client: nobody joined, so that nothing is compared"]
         benefit, name = self.benefit, type(self.method).__name__
         if self.joining.compared > len(benefit):
-            return [f"{self.joining}; each site knows its own figures"]
+            return [*lines, f"{self.joining}; each site knows its own figures"]
         harmed = [client for client in benefit if benefit[client].verdict == "harmed"]
-        missing = [client for client in self.names if client not in benefit]
-        lines = []
+        missing = [client for client in self.names if client not in benefit and client not in self.suspects]
+        lines += self.warnings()
         if harmed:
             own = self.method.learns_alone or f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(
@@ -178,6 +182,20 @@ class Fitted:
     def suspects(self) -> tuple[str, ...]:
         """Clients that were left out of a sum because they differ from all others; `failures` say in what."""
         return tuple(sorted({failure["client"] for failure in self.failures if failure["kind"] == SUSPICION}))
+
+    def warnings(self) -> list[str]:
+        """Return a sentence on each client that was left out because it differs from all others, for `fit` to warn."""
+        return [
+            f"{client} was left out of {_some(phases)}: {detail}. If its table is as it should be (cotempo.survey "
+            'looks for faults), take everybody in by fit(..., reducer=cotempo.Robust("mean", cap=None))'
+            for client in self.suspects
+            for phases, detail in [self._suspicion(client)]
+        ]
+
+    def _suspicion(self, client: str) -> tuple[list[str], str]:
+        """Return in which phases a client was left out, and the first reason."""
+        told = [f for f in self.failures if f["client"] == client and f["kind"] == SUSPICION]
+        return list(dict.fromkeys(failure["phase"] for failure in told)), told[0]["detail"]
 
     @property
     def benefit(self) -> Mapping[str, Benefit]:
@@ -254,6 +272,8 @@ class Fitted:
             "schemas": {name: vars(schema) for name, schema in self.outcome.schemas.items()},
             "privacy": self.privacy,
             "asked": dict(self.outcome.asked),
+            "warned": list(self.outcome.warned),
+            "tables": dict(self.outcome.tables),
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
@@ -271,8 +291,8 @@ def plus_minus(values: Sequence[float]) -> str:
     >>> plus_minus([0.1, 0.2, 0.3])
     '+0.2 ± 0.058'
     """
-    error = f" ± {standard_error(values):.2g}" if len(values) > 1 else ""
-    return f"{sum(values) / len(values):+.3g}{error}"
+    error = f" ± {standard_error(values):.2g}" if len(values) > 1 and any(values) else ""
+    return f"{sum(values) / len(values) + 0.0:+.3g}{error}"  # no minus before a zero
 
 
 def _some(names: Sequence[str]) -> str:
@@ -313,6 +333,8 @@ def load(path: str | Path, *, device: Device | None = None) -> Any:
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
             about["privacy"],
             about["asked"],
+            tuple(about.get("warned", ())),
+            about.get("tables", {}),
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # said when it was learned, and still in `advice`

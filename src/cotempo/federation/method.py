@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cotempo.attacks.attack import Attack
     from cotempo.engines.settings import EngineSettings
     from cotempo.federation.fitted import Fitted, Outcome
-    from cotempo.federation.rounds import Participation
+    from cotempo.federation.rounds import Buffer, Participation
     from cotempo.federation.shields import Shield
     from cotempo.privacy.settings import Privacy
 
@@ -320,6 +320,7 @@ class Method(Settings, ABC):
         run: str | Path | None = None,
         cohort: int | Participation | None = None,
         quorum: float = 0.5,
+        buffer: Buffer | None = None,
         progress: bool | None = None,
         privacy: Privacy | None = None,
         shields: Sequence[Shield] = (),
@@ -353,6 +354,9 @@ class Method(Settings, ABC):
             How many clients take part in a round, or a `Participation`; everyone by default.
         quorum
             The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
+        buffer
+            On the engine `flower`, go on as soon as this many answers are there, for methods that allow it; ``"auto"``
+            waits for sites whose last answer took at most twice the median. `None` waits for everyone asked.
         progress
             Show a progress bar, or where there is no terminal a line now and then; `False` shows nothing.
         privacy
@@ -381,6 +385,7 @@ class Method(Settings, ABC):
             seed=seed,
             participation=Participation(cohort) if isinstance(cohort, int) else cohort or EVERYONE,
             quorum=quorum,
+            buffer=buffer,
             shields=tuple(shields),
             reducer=reducer or DEFAULT_REDUCER,
         )
@@ -415,10 +420,12 @@ def agree(roster: Roster, kind: str, for_other_columns: str = "") -> None:
             aware, naive = (first, name) if wanted.zone else (name, first)
             must = f"dates must have a time zone at all clients or at none; {aware} has one, {naive} has none"
             problems.append(Problem(f"{must}; read the latter with zone=", client=name))
-    shared = set.intersection(*(set(schema.columns) for schema in roster.schemas.values()))
-    if for_other_columns and any(set(schema.columns) != shared for schema in roster.schemas.values()):
+    kinds = [set(columns) for columns in {schema.columns for schema in roster.schemas.values()}]
+    shared = set.intersection(*kinds)
+    differ = any(columns != shared for columns in kinds)
+    if for_other_columns and differ:
         problems.append(Problem(f"{for_other_columns}; this method needs the {len(shared)} that all hold"))
-    if kind == "events" and any(set(schema.columns) != shared for schema in roster.schemas.values()):
+    if kind == "events" and differ:
         problems.append(
             Problem(
                 "read all tables in one call, so that marks agree; where some have none, all without the column mark"

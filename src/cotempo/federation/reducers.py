@@ -1,9 +1,10 @@
 """`Reducer`: how the replies of a step become answers: listed, added up in name order, or region by region."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,8 +12,12 @@ from cotempo.errors import MessageError, ParameterError
 from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
 
-Exchange = Callable[[Sequence[Question], Expect], Iterable[Reply]]
-"""Asks clients and yields one checked reply per question, a valid message or a failure, in any order."""
+
+class Exchange(Protocol):
+    """Asks clients and yields one checked reply per question, a valid message or a failure, in any order."""
+
+    def __call__(self, questions: Sequence[Question], expect: Expect, account: str = "") -> Iterable[Reply]:
+        """Ask; bytes are counted under a client's own name, or all under that of an account."""
 
 
 class Reducer(Protocol):
@@ -30,6 +35,17 @@ class Reducer(Protocol):
         expect
             What a valid answer looks like; with `expect.sums`, return a total, otherwise every answer.
         """
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A reducer that holds something between two steps, which a checkpoint must hold as well."""
+
+    def held(self) -> Mapping[str, Any]:
+        """Return what is held, as a tree."""
+
+    def restore(self, held: Mapping[str, Any]) -> None:
+        """Take back what `held` returned, in a run that is resumed."""
 
 
 SUSPICION = "Suspect"  # the kind of failure of a client that was left out because it differs from all others
@@ -70,6 +86,7 @@ class TreeReducer(PlainReducer):
     server holds the sum of one region beside that of all, and an engine that answers for a cohort at once holds one
     region's rows. Additions are made in another order than without regions, always the same one: results agree within
     rounding, and repeat bit for bit. Phases that gather single answers have no sums, and are gathered as ever.
+    Bytes are counted by region: the server keeps no more of a client than its name, and the version of its memory.
 
     Parameters
     ----------
@@ -95,15 +112,16 @@ class TreeReducer(PlainReducer):
         if not expect.sums:
             return super().gather(exchange, questions, expect)
         totals: dict[str, Any] = {}
-        weight, versions, failures = 0.0, dict[str, int](), list[Failure]()
-        for part in deal(questions, self.regions):
-            region = self.gather_region(exchange, part, expect)
+        weight, names, versions, failures = 0.0, list[str](), dict[str, int](), list[Failure]()
+        for number, part in enumerate(deal(questions, self.regions), 1):
+            region = self.gather_region(partial(exchange, account=f"region-{number}"), part, expect)
             for name, value in region.sum.items():  # none if nobody answered
                 totals[name] = totals[name] + value if name in totals else value
             weight += region.sum.weight
-            versions.update(region.versions)
+            names += region.names
+            versions |= {name: version for name, version in region.versions.items() if version}
             failures += region.failures
-        return Answers(tuple(versions), Message(totals, weight=weight), versions=versions, failures=tuple(failures))
+        return Answers(tuple(names), Message(totals, weight=weight), versions=versions, failures=tuple(failures))
 
     def gather_region(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
         """Return the sum of one region: all that a regional server would send on."""

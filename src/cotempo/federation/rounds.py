@@ -4,6 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal, overload
 
 from pydantic import Field
 
@@ -13,11 +15,13 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.reducers import DEFAULT_REDUCER, SUSPICION, Reducer
+from cotempo.federation.reducers import DEFAULT_REDUCER, SUSPICION, Holding, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield, Validator
 from cotempo.settings import Settings
 from cotempo.storage.tree import freeze
+
+Buffer = int | Literal["auto"]
 
 #: In how many steps a client may stand out before it is asked no more where clients are compared strictly.
 MOST_SUSPICIONS = 3
@@ -60,12 +64,16 @@ EVERYONE = Participation()
 
 @dataclass(frozen=True)
 class LoopOptions:
-    """What the loop is given besides a method and an engine: options of `Method.fit`, and the run's identity."""
+    """What the loop is given besides a method and an engine: options of `Method.fit`, and the run's identity.
+
+    `buffer` is for a `LateReducer`.
+    """
 
     public: Table | None = None
     seed: int = 0
     participation: Participation = EVERYONE
     quorum: float = 0.5
+    buffer: Buffer | None = None
     run_id: str = "run"
     shields: tuple[Shield, ...] = ()
     reducer: Reducer = DEFAULT_REDUCER
@@ -87,6 +95,8 @@ class Checkpoint:
         The ledger of the checkpoint before this one, whose memories clients must keep as well.
     suspicions
         In how many steps a client was left out because it differed from all others.
+    held
+        What the reducer holds between two steps: questions that are still open, where nobody waits for the slowest.
     """
 
     step: int
@@ -98,6 +108,7 @@ class Checkpoint:
     memories: Mapping[str, Memory] = field(default_factory=dict)
     previous_ledger: Mapping[str, int] = field(default_factory=dict)
     suspicions: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -190,6 +201,9 @@ def rounds(
     step, round, state, cohort = start.step, start.round, start.state, start.cohort
     ledgers = [dict(start.previous_ledger), dict(start.ledger)]  # of the kept checkpoints, oldest first
     suspicions = Counter(start.suspicions)
+    holder = options.reducer if isinstance(options.reducer, Holding) else None
+    if holder and start.held:
+        holder.restore(start.held)
     while True:
         began = time.perf_counter()
         if not cohort:  # nobody was there when this round was drawn
@@ -205,7 +219,7 @@ def rounds(
             expect = shield.before(ask, expect)
         ask = leave_out_suspects(ask, expect, suspicions)
         questions = make_questions(ask, options.run_id, step, round, ledgers)
-        check = ReplyCheck(engine, options.shields, recorder)
+        check = ReplyCheck(engine, step, options.shields, recorder)
         answers = options.reducer.gather(check.exchange, questions, expect)
         if len(answers.names) < options.quorum * len(questions) - 1e-9:  # 55 % of 20 is 11, not 11.000000000000002
             raise below_quorum(answers, questions, options.quorum) from check.cause
@@ -224,8 +238,11 @@ def rounds(
         # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
         recorder.log(finished)
         if recorder is not NO_RECORDER:  # memories are collected for a checkpoint only
-            known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
-            kept = Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0], dict(suspicions))
+            known, memories = admission.known, engine.memories(ledgers[-1])
+            held = holder.held() if holder else {}
+            kept = Checkpoint(
+                step, round, state, ledgers[-1], cohort, known, memories, ledgers[0], dict(suspicions), held
+            )
             recorder.checkpoint(kept)
         yield finished
 
@@ -237,39 +254,71 @@ class Admission:
         self.method = method
         self.engine = engine
         self.recorder = recorder
-        self.known = {*known}
+        self.known = tuple(sorted(known))
         self.refused: set[str] = set()
 
-    def present(self) -> list[str]:
+    def present(self) -> Sequence[str]:
         """Return the admitted clients there are now; a newcomer is judged once."""
         names = self.engine.names()
-        here = [name for name in names if name in self.known]
-        for name in [name for name in names if name not in self.known and name not in self.refused] if here else ():
+        if names == self.known:
+            return names
+        known = {*self.known}
+        here = [name for name in names if name in known]
+        for name in [name for name in names if name not in known and name not in self.refused] if here else ():
             try:
                 self.method.check(Roster(self.engine.schemas([*here, name])))
-                self.known.add(name)
+                known.add(name)
             except CotempoError as error:
                 self.refused.add(name)
                 self.recorder.log_failure(Failure(name, 0, "join", type(error).__name__), error)
-        return [name for name in names if name in self.known]
+        self.known = tuple(sorted(known))
+        return [name for name in names if name in known]
 
 
 def make_questions(
     ask: Ask, run_id: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]
-) -> list[Question]:
+) -> Sequence[Question]:
     """Return one question per asked client, in name order; `ledgers` are those of the kept checkpoints."""
-    kept, newest = ledgers[0], ledgers[-1]
-    return [
-        Question(
-            run=run_id, step=step, round=round, phase=ask.phase, client=name, base=newest.get(name, 0),
-            keep=kept.get(name, 0), common=ask.common, own=ask.each.get(name, EMPTY),
-        )
-        for name in sorted(set(ask.to))
-    ]  # fmt: skip
+    names = ask.to if all(one < other for one, other in pairwise(ask.to)) else sorted(set(ask.to))
+    return Questions(ask, run_id, step, round, ledgers[0], ledgers[-1], names)
+
+
+@dataclass(frozen=True)
+class Questions(Sequence[Question]):
+    """The questions of a step, each made when it is looked at: of 100,000 clients, only those of a region exist."""
+
+    ask: Ask
+    run_id: str
+    step: int
+    round: int
+    kept: Mapping[str, int]
+    newest: Mapping[str, int]
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Question: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Question]: ...
+
+    def __getitem__(self, index: int | slice) -> Question | Sequence[Question]:
+        if isinstance(index, slice):
+            return replace(self, names=self.names[index])
+        name, ask = self.names[index], self.ask
+        return Question(
+            run=self.run_id, step=self.step, round=self.round, phase=ask.phase, client=name,
+            base=self.newest.get(name, 0), keep=self.kept.get(name, 0), common=ask.common,
+            own=ask.each.get(name, EMPTY),
+        )  # fmt: skip
 
 
 def leave_out_suspects(ask: Ask, expect: Expect, suspicions: Mapping[str, int]) -> Ask:
     """Return the ask without clients that stood out again and again, where sums are compared; most must stay."""
+    if not suspicions:
+        return ask
     trusted = [name for name in ask.to if suspicions.get(name, 0) < MOST_SUSPICIONS]
     return replace(ask, to=trusted) if expect.sums and expect.alike and 2 * len(trusted) > len(ask.to) else ask
 
@@ -277,22 +326,27 @@ def leave_out_suspects(ask: Ask, expect: Expect, suspicions: Mapping[str, int]) 
 class ReplyCheck:
     """An engine's exchange in which every reply is checked before anything is made of it.
 
-    `sent` and `received` count bytes by client; `cause` is the first exception behind a failure, if any.
+    `sent` and `received` count bytes of a step by client; `cause` is the first exception behind a failure, if any.
     """
 
-    def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder = NO_RECORDER):
+    def __init__(self, engine: Engine, step: int, shields: Sequence[Shield] = (), recorder: RunRecorder = NO_RECORDER):
         self.engine = engine
+        self.step = step
         self.shields = (Validator(), *shields)
         self.recorder = recorder
         self.sent: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
         self.cause: BaseException | None = None
 
-    def exchange(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
-        """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
+    def exchange(self, questions: Sequence[Question], expect: Expect, account: str = "") -> Iterator[Reply]:
+        """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest.
+
+        Bytes are counted by client, or all under the name of an `account`.
+        """
         unanswered = {question.client: question for question in questions}
         for question in questions:
-            self.sent[question.client] += question.nbytes
+            if question.step == self.step:  # others are still open from an earlier step
+                self.sent[account or question.client] += question.nbytes
         self.recorder.log_questions(questions)
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
@@ -301,7 +355,10 @@ class ReplyCheck:
                 self.recorder.log_failure(Failure(sanitize(reply.client), reply.step, "", "Unasked", detail))
                 continue
             del unanswered[reply.client]
-            yield self._validate(asked, reply, expect)
+            if reply.message is not None:
+                self.received[account or asked.client] += reply.message.nbytes
+            # With the name as the loop has it: one of 100,000 that came over a wire would be kept a second time.
+            yield self._validate(asked, replace(reply, client=asked.client), expect)
         for question in unanswered.values():
             yield self._reject(question, "Lost", "no answer came")
 
@@ -311,7 +368,6 @@ class ReplyCheck:
             # Rebuilt from the question: a client must not be able to write in another one's name.
             kind, detail = (failure.kind, failure.detail) if failure else ("MessageError", "no content")
             return self._reject(question, sanitize(kind), sanitize(detail), reply.cause)
-        self.received[reply.client] += message.nbytes
         self.recorder.log_message(question, message, expect)
         try:
             if reply.version not in (question.base, question.step):

@@ -2,6 +2,7 @@
 
 from cotempo.learners.apple import APPLELearner
 from cotempo.learners.ditto import DittoLearner
+from cotempo.learners.dual import DualLearner, DualState, RoundRecord
 from cotempo.learners.fedala import FedALALearner
 from cotempo.learners.fedavg import FedAvgLearner, FedProxLearner
 from cotempo.learners.learner import Learner
@@ -13,6 +14,8 @@ from cotempo.learners.state import LearnerMemory, LearnerState
 __all__ = [
     "APPLELearner",
     "DittoLearner",
+    "DualLearner",
+    "DualState",
     "FedALALearner",
     "FedAvgLearner",
     "FedProxLearner",
@@ -21,5 +24,6 @@ __all__ = [
     "LearnerState",
     "LocalLearner",
     "PerFedAvgLearner",
+    "RoundRecord",
     "SFLLearner",
 ]

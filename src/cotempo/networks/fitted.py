@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: A direction is told if it is at least so many times as probable as the reverse.
 TOLD = 9.0
+#: An edge of at least this probability is sure.
+SURE = 0.9
 #: Clients' own networks that a report draws.
 MOST_PICTURES = 4
 
@@ -55,12 +57,18 @@ class ClientNetwork(Saved):
         from cotempo.networks.plots import plot_networks
 
         network = self.network
+        if truth is not None and not isinstance(truth, Network):
+            truth = Network.from_frame(truth, network.variables, network.lags)
         if least > 0:
             if not self.probability.size:
                 raise ParameterError("least needs probabilities of edges; OneRound of at most 30 variables has them")
             weights = np.where(self.probability >= least, network.stacked, 0.0)
             network = replace(network, within=weights[0], across=weights[1:])
         return plot_networks(network, truth)
+
+    def __repr__(self) -> str:
+        sure = f", {int((self.probability >= SURE).sum())} at {SURE} or more" if self.probability.size else ""
+        return f"ClientNetwork({self.network!r}{sure})"
 
     def _repr_html_(self) -> str:
         return self.network._repr_html_()
@@ -280,6 +288,20 @@ class FittedRanking(Fitted):
     def __init__(self, outcome: Outcome, ranking: Ranking):
         super().__init__(outcome)
         self.ranking = ranking
+
+    def top(self, count: int) -> list[tuple[str, str, float]]:
+        """Return the surest edges as (source, target, score)."""
+        return self.ranking.top(count)
+
+    def compare(self, truth: Any) -> dict[str, float]:
+        """Return the areas under the ROC and the precision-recall curve; see `Ranking.compare`."""
+        return self.ranking.compare(truth)
+
+    def answer(self) -> str:
+        """Return the surest edges."""
+        edges = ", ".join(f"{source} → {target}" for source, target, _ in self.top(3))
+        count = pluralize(len(self.ranking.variables), "variable")
+        return f"Ranked the edges between {count} by {self.ranking.score}; the surest: {edges}."
 
     def tables(self) -> Mapping[str, Any]:
         """Return the ranking beside what every result has."""

@@ -6,7 +6,9 @@ every cell that was seen; both are then carried forward.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from cotempo.data.html import html_table
 from cotempo.data.series import gaps
 from cotempo.data.tables import Framed, FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, ParameterError
+from cotempo.networks.levels import LEVELS, fit_powers, powers
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Rows before the last ones that are looked at, if cells are missing; earlier ones are as good as forgotten.
 MOST_ROWS = 200
+#: A line over time is fitted to at least so many rows.
+LEAST_ROWS = 3
 LACKS = "only a network that knows its noise, as fitted ones do, fills in what is missing"
 
 
@@ -92,11 +97,15 @@ def forecast(network: Network, history: Any, steps: int, level: float) -> Networ
     sequences, clock = _sequences(network, history)
     model = StateSpace.of(network)
     values, spread, times = [], [], []
-    for name, time, rows in sequences:
-        expected, deviation = model.ahead(*model.last_rows(_usable(network, name, rows, time)), steps)
-        values.append(expected + np.asarray(network.mean))
-        spread.append(norm.ppf(0.5 + level / 2.0) * deviation)
-        times.append((time[-1] if len(time) else 0.0) + _step(time, sequences) * np.arange(1.0, steps + 1))
+    ahead = [
+        (time[-1] if len(time) else 0.0) + _step(time, sequences) * np.arange(1.0, steps + 1)
+        for _, time, _ in sequences
+    ]
+    for (name, time, rows), then, base in zip(sequences, ahead, fit_levels(network, sequences, ahead), strict=True):
+        expected, deviation = model.ahead(*model.last_rows(_usable(network, name, rows - base.before, time)), steps)
+        values.append(expected + base.after)
+        spread.append(norm.ppf(0.5 + level / 2.0) * np.sqrt(deviation**2 + base.unsure(model)))
+        times.append(then)
     names = np.repeat([name for name, _, _ in sequences], steps)
     found, around = np.concatenate(values), np.concatenate(spread)
     low, high = (None, None) if network.noise is None else (found - around, found + around)
@@ -136,9 +145,9 @@ def _only(tables: dict[str, Series]) -> Series:
 
 
 def _usable(network: Network, name: str, rows: Floats, time: Floats) -> Floats:
-    """Return the rows after the last gap, about the mean; refuse those that cannot be continued."""
+    """Return the rows after the last gap; refuse those that cannot be continued."""
     cuts = gaps(time)
-    rows = rows[cuts[-1] if len(cuts) else 0 :] - np.asarray(network.mean)
+    rows = rows[cuts[-1] if len(cuts) else 0 :]
     if network.noise is None:
         if len(rows) < network.lags:
             must = f"history must have at least {network.lags} rows and {rows.shape[1]} columns after the last gap"
@@ -153,6 +162,69 @@ def _step(time: Floats, sequences: list[tuple[str, Floats, Floats]]) -> float:
     """Return the usual time between rows: of this sequence, of all if it has a single row, or 1."""
     steps = np.diff(time) if len(time) > 1 else np.concatenate([np.diff(other) for _, other, _ in sequences])
     return float(np.median(steps)) if len(steps) else 1.0
+
+
+class LevelAhead(NamedTuple):
+    """The level of a sequence at its rows and at the next steps, `(rows, variables)` and `(steps, variables)`.
+
+    `design` are the powers of time at the last rows, newest first, then at the next steps; `error` is the covariance of
+    what they were multiplied by, in units of the noise of the long run; it is empty where the level is known.
+    """
+
+    before: Floats
+    after: Floats
+    design: Floats
+    error: Floats
+
+    def unsure(self, model: StateSpace) -> Floats:
+        """Return by how much an unsure level makes the variance of the next steps larger, `(steps, variables)`."""
+        side, count = model.transition.shape
+        steps, lags = len(self.after), side // count
+        found = np.zeros((steps, count))
+        if not self.error.size:
+            return found
+        noise, effects = model.long_run_noise(), model.effects(steps)
+        for step in range(steps):
+            # What an error of each power does: it is in the level then, and in the rows that are carried forward.
+            moves = [
+                now * np.eye(count) - np.kron(last[:, None], np.eye(count)).T @ effects[step]
+                for now, last in zip(self.design[lags + step], self.design[:lags].T, strict=True)
+            ]
+            for (i, one), (j, other) in product(enumerate(moves), repeat=2):
+                found[step] += self.error[i, j] * np.einsum("ab,ac,cb->b", one, noise, other)
+        return np.maximum(found, 0.0)
+
+
+def fit_levels(
+    network: Network, sequences: Sequence[tuple[str, Floats, Floats]], ahead: Sequence[Floats]
+) -> list[LevelAhead]:
+    """Return the level of each sequence, which is what the history tells where the network was learned without it."""
+    mean = np.asarray(network.mean)
+    if network.levels == "common":
+        nothing = np.zeros((0, 0))
+        return [
+            LevelAhead(mean + 0 * rows, np.tile(mean, (len(then), 1)), nothing, nothing)
+            for (_, _, rows), then in zip(sequences, ahead, strict=True)
+        ]
+    level = LEVELS[network.levels]
+    since = [time - time[0] if len(time) else time for _, time, _ in sequences]
+    groups = [[place] for place in range(len(sequences))] if level.by_sequence else [list(range(len(sequences)))]
+    found: list[LevelAhead] = []
+    for group in groups:
+        told, values = (
+            np.concatenate([part[place] for place in group]) for part in (since, [r for _, _, r in sequences])
+        )
+        degree = min(level.degree, len(told) // LEAST_ROWS)
+        design = powers(told, told, degree)
+        slopes, _ = fit_powers(design, values - mean, np.ones(len(told)))
+        error: Floats = np.asarray(np.linalg.pinv(design.T @ design, hermitian=True), dtype=np.float64)
+        for place in group:
+            start = sequences[place][1][0] if len(since[place]) else 0.0
+            now, then = (powers(time, told, degree) for time in (since[place], ahead[place] - start))
+            last = np.zeros((network.lags, degree + 1))
+            last[: len(now)] = now[::-1][: network.lags]
+            found.append(LevelAhead(now @ slopes + mean, then @ slopes + mean, np.vstack([last, then]), error))
+    return found
 
 
 class StateSpace(NamedTuple):
@@ -202,6 +274,22 @@ class StateSpace(NamedTuple):
             mean, covariance = mean[:side], covariance[:side, :side]
         expected, deviation = (np.array(part) for part in zip(*found, strict=True))
         return expected, deviation
+
+    def effects(self, steps: int) -> list[Floats]:
+        """Return what the last rows, newest first, do to each of the next steps, `(lags * variables, variables)`."""
+        side = len(self.transition)
+        state, found = np.eye(side), list[Floats]()
+        for _ in range(steps):
+            found.append(state @ self.transition)
+            state = np.hstack([found[-1], state])[:, :side]
+        return found
+
+    def long_run_noise(self) -> Floats:
+        """Return the covariance of the mean of many rows, times their number."""
+        side, count = self.transition.shape
+        left = np.eye(count) - self.transition.reshape(side // count, count, count).sum(axis=0)
+        gain = np.linalg.pinv(left)
+        return np.asarray(gain.T @ self.shocks @ gain)
 
     def _next(self, mean: Floats, covariance: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of the next row followed by those before it."""

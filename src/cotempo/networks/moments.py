@@ -29,10 +29,11 @@ METRIC = "log-density of held-out rows, nats per row"
 
 
 class Transitions(NamedTuple):
-    """A client's transitions, `(rows, side)` with NaN for missing cells, and the weight of each."""
+    """A client's transitions, `(rows, side)` with NaN for missing cells, their weights, and at which row each is."""
 
     values: Floats
     weights: Floats
+    places: Indices
 
 
 def lagged(piece: Floats, lags: int) -> Floats:
@@ -62,14 +63,16 @@ def cut_transitions(table: Series, lags: int, half_life: float | None = None, *,
     `half_life` is the time after which the weight of a row halves; without it weights are the table's. `partial` keeps
     transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
     """
-    pieces, weights = table.pieces(), table.row_weights
-    rows = np.vstack([lagged(values, lags) for _, values in pieces])
+    rows = np.vstack([lagged(values, lags) for _, values in table.pieces()])
     missing = np.isnan(rows)
-    kept = ~missing.all(axis=1) if partial else ~missing.any(axis=1)
-    rows, when, weights = rows[kept], np.concatenate([time for time, _ in pieces])[kept], weights[kept]
-    if half_life is None or not len(rows):
-        return Transitions(rows, weights)
-    return Transitions(rows, weights * 0.5 ** ((when.max() - when) / half_life))
+    kept = np.flatnonzero(~missing.all(axis=1) if partial else ~missing.any(axis=1))
+    return Transitions(rows[kept], weigh_by_age(table, half_life, kept), kept)
+
+
+def weigh_by_age(table: Series, half_life: float | None, rows: Indices | slice = slice(None)) -> Floats:
+    """Return the weights of some rows; `half_life` is the time after which they halve."""
+    weights, when = table.row_weights[rows], table.time[rows]
+    return weights if half_life is None else weights * 0.5 ** ((when.max(initial=-np.inf) - when) / half_life)
 
 
 def check_table(table: Series, *, constants: bool = False) -> None:

@@ -16,6 +16,7 @@ from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind, pluralize
 from cotempo.errors import DataError
 from cotempo.networks.admm.acyclicity import edges_on_cycles
 from cotempo.networks.forecast import NetworkForecast, forecast
+from cotempo.networks.levels import Levels
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
@@ -43,6 +44,9 @@ class Network(Framed, Saved):
         Variances of the u_t, where the method knows them.
     scale : (variables,), optional
         Standard deviations of the variables, where the method knows them; pictures show weights in these.
+    levels : str
+        What forecasts take for the mean: ``mean`` ("common"), or what the history tells: its own mean ("own"), that of
+        each sequence ("sequence"), one line over time ("drift") or one for each sequence ("trend").
 
     Examples
     --------
@@ -61,6 +65,7 @@ class Network(Framed, Saved):
     mean: Floats | None = None
     noise: Floats | None = None
     scale: Floats | None = None
+    levels: Levels = "common"
 
     def __post_init__(self) -> None:
         within, across = (np.array(weights, dtype=np.float64, order="C") for weights in (self.within, self.across))

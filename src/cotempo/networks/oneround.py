@@ -2,10 +2,10 @@
 
     centre     clients send counts and sums of their columns; only totals are used        (a common centre, for digits)
     products   clients send sums of products about it; only totals are used               (everything the search needs)
-               and again about their own means, where those differ by more than one network may explain  (`offsets`)
+               and again of what is left without levels or trends of their own, where those may matter    (`levels`)
     fill       where cells or variables are missing: clients fill them with what is expected, and sum again; only totals
-    compare    clients send whether the network of all first four fifths predicts their last better than one of their
-               own; only totals are used, every client keeps its own figures
+    compare    clients send whether the network of all first four fifths (personal=True: their own of these and borrowed
+               ones) predicts their last better than one of their own; only totals are used, figures stay at clients
     borrow     personal=True: clients send how well networks with more or fewer borrowed rows predict; only totals
     personal   personal=True: each client learns its own network and keeps it
 
@@ -46,10 +46,22 @@ from cotempo.federation import (
     register,
     standard_error,
 )
+from cotempo.federation.reducers import SUSPICION
 from cotempo.networks.completion import MOST_STEPS, TOLERANCE, ColumnGaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import ClientNetwork
 from cotempo.networks.fitted_oneround import MOST_VARIABLES, FittedOneRound
+from cotempo.networks.levels import (
+    LEVELS,
+    NAMES,
+    SUBTRACTED,
+    Baseline,
+    Levels,
+    measure_levels,
+    per_unit,
+    price,
+    suspicious_levels,
+)
 from cotempo.networks.moments import (
     METRIC,
     Gram,
@@ -58,19 +70,20 @@ from cotempo.networks.moments import (
     check_table,
     complete,
     cut_transitions,
+    lagged,
     lagged_columns,
     log_densities,
     marginal_log_densities,
     pack,
     unpack,
     varying,
+    weigh_by_age,
 )
 from cotempo.networks.network import Network
-from cotempo.networks.offsets import SUSPICIOUS, compare_offsets, measure_offsets, per_unit, price
 from cotempo.networks.private import PrivateNetwork
 from cotempo.networks.search.edge_confidence import edge_confidence
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
-from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
+from cotempo.networks.search.personal import SHARES, judge_shares, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.per_row import relations
@@ -81,6 +94,8 @@ from cotempo.typing import Bools, Floats, Indices
 LEAST_SEEN = 3
 #: Variables whose correlation is closer to one are copies of each other.
 COPY = 1e-6
+#: Products are asked for once for every level, and again where a client is left out meanwhile.
+MOST_ASKED = 3 * len(NAMES)
 #: Draws for the probabilities of the edges of clients' own networks.
 OWN_DRAWS = 50
 
@@ -93,16 +108,22 @@ class OneRoundState:
     single row where nothing is held out. With `gaps`, they are of rows filled by the Gaussians of `means` and
     `covariances` (one for what was seen before, one for all rows), and `pairs` are how often pairs of columns were
     seen. `lost` is by how much a network of the `shared` variables, which all clients hold, predicts them better than
-    that of all variables, and its standard error. Probabilities count `design` rows as one. `levels` says whether every
-    client's rows are moved so that its mean is the centre ("own"), or asked for so ("tried"), and `offsets` how far the
-    means differ. `shown` are the variables in the order in which clients hold them.
+    that of all variables, and its standard error. Probabilities count `design` rows as one. `levels` says what clients
+    subtract from their rows. While that is being chosen, it is what is asked for, `pending` what will be, `best` and
+    `evidence` belong to the sums kept, and `fitted` are the numbers that each level fits. `left_out` are clients that
+    differ from all others. `shown` are the variables in the order in which clients hold them.
     """
 
     variables: tuple[str, ...]
     phase: str
     centre: Floats
-    levels: Literal["common", "tried", "own"] = "common"
-    offsets: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    levels: Levels = "common"
+    pending: tuple[Levels, ...] = ()
+    best: Levels = "common"
+    evidence: float = 0.0
+    rows: float = 0.0
+    fitted: Floats = field(default_factory=lambda: np.zeros((len(NAMES), 0)))
+    left_out: tuple[str, ...] = ()
     gaps: bool = False
     filled: int = 0
     pairs: Floats = field(default_factory=lambda: np.zeros((2, 0)))
@@ -137,7 +158,8 @@ class OneRoundState:
         centre = pooled.mean if isinstance(found, OneRoundState) else found.mean
         mean, noise = (centre[: len(places)] + self.centre)[places], found.variance[places]
         scale = np.sqrt(pooled.gram.diagonal() / max(pooled.rows, 1.0))[places]
-        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise, scale)
+        within, across = self.as_shown(found.within), self.as_shown(found.across)
+        return Network(within, across, self.shown, mean, noise, scale, self.levels)
 
     def fill_by(self, model: ColumnGaussian) -> OneRoundState:
         """Return the state with other Gaussians to fill gaps by."""
@@ -188,44 +210,41 @@ class OwnRows(NamedTuple):
     """A client's transitions, its variables, at the places `held`, in the order of all clients'.
 
     `judged` are the held-out rows, the last fifth of those without a missing cell; `seen` rows come before them. A row
-    shares cells with the `lags` before it: those are in neither.
+    shares cells with the `lags` before it: those are in neither. `worth` is how many rows each row is worth after
+    numbers were fitted to them, and `shift` by how much levels lie above the centre, by all clients' variables.
     """
 
     rows: Transitions
     held: Indices
     seen: int
     judged: Floats
+    worth: float = 1.0
+    shift: Floats | float = 0.0
+
+    @property
+    def first_judged(self) -> int:
+        """The first of the judged rows among all."""
+        return int(np.flatnonzero(~np.isnan(self.rows.values).any(axis=1))[-len(self.judged)])
 
     def sum_products(self, centre: Floats, *, split: bool, pairwise: bool = False) -> Sums:
         """Return sums among the columns of all clients, `split` into before the held-out fifth and the rest."""
         values, weights = self.among(centre), self.rows.weights
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
-        return Sums.stack([Sums.of_rows(values[cut], weights[cut], pairwise=pairwise) for cut in cuts])
+        return self._of_worth(Sums.stack([Sums.of_rows(values[cut], weights[cut], pairwise=pairwise) for cut in cuts]))
+
+    def _of_worth(self, sums: Sums) -> Sums:
+        """Return sums of as many rows as they are worth, so that variances are not too small."""
+        return sums._replace(counts=sums.counts * self.worth)
 
     def sum_filled(self, centre: Floats, models: ColumnGaussian) -> Sums:
         """Return the same of rows filled by each of the models: the first for rows before the held-out fifth."""
         values, weights = self.among(centre), self.rows.weights
         total = models.part(-1).expect(values, weights)
         if len(models.mean) == 1:
-            return Sums.stack([total])
+            return self._of_worth(Sums.stack([total]))
         before = models.part(0).expect(values[: self.seen], weights[: self.seen])
-        return Sums.stack([before, Sums(*(all_of - some for all_of, some in zip(total, before, strict=True)))])
-
-    def move_to(self, centre: Floats, *, seen: bool) -> tuple[OwnRows, Floats]:
-        """Return rows moved so that their mean, or that of those before the held-out ones, is the centre; and how far.
-
-        How far is by all clients' variables, zero for those not held.
-        """
-        until = self.seen if seen else len(self.rows.values)
-        now, weights = self.rows.values[:until, : len(self.held)], self.rows.weights[:until]
-        there = ~np.isnan(now)
-        mean = weights @ np.where(there, now, 0.0) / np.maximum(weights @ there, 1e-300)
-        move = np.where(there.any(axis=0), centre[self.held] - mean, 0.0)
-        each = np.tile(move, self.rows.values.shape[1] // len(self.held))
-        shift = np.zeros(len(centre))
-        shift[self.held] = move
-        moved = self._replace(rows=self.rows._replace(values=self.rows.values + each), judged=self.judged + each)
-        return moved, shift
+        after = Sums(*(all_of - some for all_of, some in zip(total, before, strict=True)))
+        return self._of_worth(Sums.stack([before, after]))
 
     def among(self, centre: Floats) -> Floats:
         """Return the rows about the centre among the columns of all clients, NaN where the client holds nothing."""
@@ -326,37 +345,55 @@ class OneRound(Method):
         common, names = question.common, json.loads(question.common["variables"])
         if question.phase == "centre":
             return column_sums(prepared, names), None
-        own = self.own_rows(prepared, names, gaps=common["gaps"])
-        shift = np.zeros(0)
+        own = summed = self.own_rows(prepared, names, gaps=common["gaps"])
         if common["levels"] != "common":
-            own, shift = own.move_to(common["centre"], seen=question.phase == "compare")
+            summed = self.without_levels(own, prepared.table, common)
+            judging = question.phase == "compare"
+            own = self.without_levels(own, prepared.table, common, judging=True) if judging else summed
         knowledge = self._knowledge(names)
         if question.phase == "compare":
-            compared, shared = self._compare(common, own, knowledge)
+            others = self._others(common, self._all_sums(common, summed).part(0)) if self.personal else None
+            compared, shared = self._compare(common, own, knowledge, others)
             judged = float(len(own.judged)) if compared.size else 0.0
-            sent = {"rows": judged, "shared": shared, "joining": self.tally(compared), "lean": self._lean(common, own)}
+            tally = self.tally(compared, *self._choices)
+            sent = {"rows": judged, "shared": shared, "joining": tally, "lean": self._lean(common, own)}
             return Message(sent), replace(memory, compared=compared)
         if question.phase == "products":
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
-            offsets = measure_offsets(own.among(common["centre"])[:, : len(names)], own.rows.weights)
-            return Message({**sums._asdict(), "offsets": offsets}), None
-        if common["gaps"]:
-            mine = own.sum_filled(common["centre"], ColumnGaussian(common["means"], common["covariances"]))
-        else:
-            mine = own.sum_products(common["centre"], split=self.compare)
+            measured = np.zeros((len(NAMES), 2, len(names)))
+            if common["levels"] == "common":
+                weights = weigh_by_age(prepared.table, self.half_life)
+                places = [names.index(name) for name in prepared.table.features]
+                measured[..., places] = measure_levels(prepared.table, weights, common["centre"][places], self.lags)
+            return Message({**sums._asdict(), "levels": measured}), None
+        mine = self._all_sums(common, own)
         if question.phase == "fill":
             return Message(mine._asdict()), None
         total, stream = mine.total(), Rng(common["stream"])
-        others = Gram.of_sums(Sums(*(common[name] - part for name, part in total._asdict().items())))
+        others = self._others(common, total)
         if question.phase == "borrow":
             rows = complete(own.rows.values) - np.tile(common["centre"][own.held], self.lags + 1)
             theirs = others.only(lagged_columns(own.held, len(names), self.lags))
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         kept = self._learn_own(memory, own, Gram.of_sums(total), others, common, knowledge)
-        if shift.size:
-            kept = replace(kept, mean=kept.mean - np.tile(shift, self.lags + 1))
+        kept = replace(kept, mean=kept.mean + np.tile(own.shift, self.lags + 1))
         return Message({"edges": float(np.count_nonzero(kept.within))}), kept
+
+    def _all_sums(self, common: Message, own: OwnRows) -> Sums:
+        """Return the client's part of the sums, gaps filled."""
+        if common["gaps"]:
+            return own.sum_filled(common["centre"], ColumnGaussian(common["means"], common["covariances"]))
+        return own.sum_products(common["centre"], split=self.compare)
+
+    def _others(self, common: Message, mine: Sums) -> Gram:
+        """Return the Gram of the other clients' rows."""
+        return Gram.of_sums(Sums(*(common[name] - part for name, part in mine._asdict().items())))
+
+    @property
+    def _choices(self) -> tuple[int, ...]:
+        """How many networks are compared with learning alone, of which one is chosen afterwards."""
+        return (len(SHARES),) if self.personal else ()
 
     def _learn_own(
         self,
@@ -400,7 +437,25 @@ class OneRound(Method):
         whole = np.flatnonzero(~np.isnan(values).any(axis=1))
         judged = whole[len(whole) - len(whole) // 5 :]
         seen = max(int(judged[0]) - self.lags, 0) if len(judged) else len(values)
-        return OwnRows(Transitions(values, rows.weights), held, seen, values[judged])
+        return OwnRows(rows._replace(values=values), held, seen, values[judged], shift=np.zeros(len(names)))
+
+    def without_levels(self, own: OwnRows, table: Series, common: Message, *, judging: bool = False) -> OwnRows:
+        """Return rows whose levels are moved to the centre; to judge, held-out rows tell nothing of the others'."""
+        names = json.loads(common["variables"])
+        weights, centre = weigh_by_age(table, self.half_life), common["centre"]
+        until = int(own.rows.places[own.first_judged]) if judging and len(own.judged) else None
+        level = Baseline.of(table, common["levels"], weights, until)
+        above = level.values - centre[[names.index(name) for name in table.features]]
+        mine = np.array([table.features.index(names[place]) for place in own.held], dtype=np.intp)
+        columns = lagged_columns(mine, len(table.features), self.lags)
+        moved = np.vstack([lagged(part, self.lags) for _, part in replace(table, values=above).pieces()])
+        values = own.rows.values - moved[own.rows.places][:, columns]
+        shift = np.zeros(len(names))
+        shift[own.held] = weights @ above[:, mine] / weights.sum()
+        counts = np.maximum((~np.isnan(table.values)).sum(axis=0), 1)
+        worth = max(1.0 - float(np.mean(level.fitted / counts)), 1.0 / table.rows)
+        judged = complete(values[own.first_judged :]) if len(own.judged) else own.judged
+        return own._replace(rows=own.rows._replace(values=values), judged=judged, worth=worth, shift=shift)
 
     def late_sums(self, state: OneRoundState, client: str, table: Series) -> OneRoundState:
         """Return a state of the sums of a client that joins or leaves later, about the centre that was agreed on."""
@@ -413,8 +468,9 @@ class OneRound(Method):
             raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
         gaps = state.gaps or prepared.incomplete or len(table.features) < len(state.variables)
         own = self.own_rows(prepared, state.variables, gaps=gaps)
-        if state.levels == "own":
-            own = own.move_to(state.centre, seen=False)[0]
+        if state.levels != "common":
+            told = {"variables": json.dumps(state.variables), "centre": state.centre, "levels": state.levels}
+            own = self.without_levels(own, table, Message(told))
         sums = own.sum_products(state.centre, split=self.compare, pairwise=gaps)
         if not gaps:
             return replace(state, **sums._asdict())
@@ -425,8 +481,13 @@ class OneRound(Method):
         filled = own.sum_filled(state.centre, ColumnGaussian(state.means, state.covariances))
         return replace(state, gaps=True, pairs=sums.counts, **filled._asdict())
 
-    def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> tuple[Floats, Floats]:
-        """Judge the held-out rows, in the columns that vary before them; return `compared`, and `_judge_shared`."""
+    def _compare(
+        self, common: Message, own: OwnRows, knowledge: PriorKnowledge, others: Gram | None
+    ) -> tuple[Floats, Floats]:
+        """Judge the held-out rows, in the columns that vary before them; return `compared`, and `_judge_shared`.
+
+        With the Gram of `others` the networks compared are the client's own, which borrow from it, one by share.
+        """
         values, weights = own.rows.values[: own.seen], own.rows.weights[: own.seen]
         kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
         if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept):
@@ -443,8 +504,15 @@ class OneRound(Method):
         found = self._find(mine, knowledge.only(own.held[kept]), stream("alone"), quick=True)
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance).sum(axis=1)
-        compared = np.array([alone.mean(), together.mean(), standard_error(together - alone)])
-        return compared, self._judge_shared(common, own, knowledge, stream)
+        if others is None:
+            joined = together[None]
+        else:
+            theirs = others.only(lagged_columns(own.held[kept], knowledge.variables, self.lags))
+            known = knowledge.only(own.held[kept])
+            about = about[columns] + mine.mean
+            joined = judge_shares(own.judged[:, columns], about, mine, theirs, known, stream("borrow"), self.scaled)
+        compared = np.array([[alone.mean(), one.mean(), standard_error(one - alone)] for one in joined])
+        return compared if self.personal else compared[0], self._judge_shared(common, own, knowledge, stream)
 
     def _lean(self, common: Message, own: OwnRows) -> Floats:
         """Return how far errors of the common network lean one way here, and how far chance lets them, `(2, side)`.
@@ -525,6 +593,7 @@ class OneRound(Method):
         """Ask for one round of a few steps."""
         if state.phase == "finished":
             return None
+        cohort = [name for name in cohort if name not in state.left_out]
         common: dict[str, Any] = {"variables": json.dumps(state.variables)}
         if state.phase != "centre":
             common |= {"centre": state.centre, "gaps": state.gaps, "levels": state.levels}
@@ -538,6 +607,8 @@ class OneRound(Method):
             common["mean"] = state.pooled(trial=True).mean + np.tile(state.centre, self.lags + 1)
             common["shared"] = np.array([name in state.shared for name in state.variables])
             common["shared_rows"] = float(state.pairs[0].max(initial=0.0))
+            if self.personal:
+                common |= {name: getattr(state, name)[0] for name in Sums._fields}
         if state.phase in ("borrow", "personal"):
             common |= {name: getattr(state, name).sum(axis=0) for name in Sums._fields}
             common |= {"share": state.share, "design": state.design}
@@ -549,16 +620,21 @@ class OneRound(Method):
     ) -> tuple[OneRoundState, Metrics]:
         """Keep the sums, search, and keep what joining was worth."""
         after = "borrow" if self.personal else "finished"
+        odd = tuple(failure.client for failure in answers.failures if failure.kind == SUSPICION)
+        if odd and state.phase in ("centre", "products", "fill"):
+            # From here on sums are without it; those that were kept are with it, and levels need both.
+            state = replace(state, left_out=(*state.left_out, *odd))
+            if state.levels != "common" and state.phase == "products":
+                return replace(state, levels="common", pending=(), best="common"), {}
         if state.phase == "centre":
             total = answers.sum
             centre = total["sums"] / np.maximum(total["counts"], 1.0)
             return replace(state, phase="products", centre=centre, gaps=total["incomplete"] > 0), {}
         if state.phase == "products":
-            sums = Sums(*(answers.sum[name] for name in Sums._fields))
-            if state.levels == "common" and self._differ(sums, answers.sum["offsets"]):
-                return replace(state, levels="tried", offsets=answers.sum["offsets"], **sums._asdict()), {}
-            if state.levels == "tried":
-                state, sums = self._choose_levels(state, sums, rng)
+            state, sums = self._choose_levels(state, answers, rng)
+            if state.pending:
+                return replace(state, levels=state.pending[0], **sums._asdict()), {}
+            state = replace(state, levels=state.best)
         if state.phase == "products" and state.gaps:
             first = [sums.part(0), sums.total()][-len(sums.sums) :]
             model = ColumnGaussian.stack([ColumnGaussian.of_pairs(part) for part in first])
@@ -582,31 +658,42 @@ class OneRound(Method):
             state = replace(state, phase=after, joining=joining, lost=lost, design=design)
             return self.learn(state, rng)
         if state.phase == "borrow":
-            share = float(SHARES[int(np.argmax(answers.mean("scores")))])
-            return replace(state, phase="personal", share=share), {"share": share}
+            choice = int(np.argmax(answers.mean("scores")))
+            joining = Joining(state.joining.sums[choice], (choice,)) if self.compare else state.joining
+            share = float(SHARES[choice])
+            return replace(state, phase="personal", share=share, joining=joining), {"share": share}
         return replace(state, phase="finished"), {}
 
-    def _differ(self, sums: Sums, offsets: Floats) -> bool:
-        """Say whether clients' means differ so much that it is worth asking for rows about their own."""
-        counts, products = sums.total().matrices()
-        count = offsets.shape[1]
-        far = compare_offsets(offsets, products.diagonal()[:count], counts.diagonal()[:count])
-        return bool((far > SUSPICIOUS).any())
+    def _choose_levels(self, state: OneRoundState, answers: Answers, rng: Rng) -> tuple[OneRoundState, Sums]:
+        """Return the state and the sums without the levels that have most evidence so far, and what to ask for next."""
+        sums = Sums(*(answers.sum[name] for name in Sums._fields))
+        if state.levels == "common":
+            counts, (left, fitted) = sums.total().matrices()[0], answers.sum["levels"].swapaxes(0, 1)
+            pending = suspicious_levels(left, fitted, counts.diagonal()[: len(state.variables)])
+            state = replace(state, pending=tuple(pending), fitted=fitted)
+            if pending:
+                rows = worth(sums.total().counts) if state.gaps else float(sums.total().counts[0])
+                state = replace(state, rows=rows)
+                state = replace(state, evidence=self._weigh_levels(state, sums, rng))
+            return state, sums
+        evidence = self._weigh_levels(state, sums, rng)
+        state = replace(state, pending=state.pending[1:])
+        if evidence > state.evidence:
+            return replace(state, best=state.levels, evidence=evidence), sums
+        return state, Sums(state.counts, state.sums, state.products)
 
-    def _choose_levels(self, state: OneRoundState, own: Sums, rng: Rng) -> tuple[OneRoundState, Sums]:
-        """Return the state and the sums, about own means or about the common one, whose network has more evidence."""
-        common, knowledge = Sums(state.counts, state.sums, state.products), self._knowledge(state.variables)
-        found = []
-        for sums in (common, own):
-            total = sums.total()
-            gram = Gram.of_sums(total)
-            if state.gaps:
-                model, rows = ColumnGaussian.of_pairs(total), worth(total.counts)
-                gram = Gram(rows * model.covariance, rows, model.mean)
-            score = self._find(gram, knowledge, rng("levels"), quick=True).score
-            found.append(per_unit(score, gram, len(state.variables), scaled=self.scaled))
-        gain = found[1] - price(state.offsets, gram.rows) - found[0]
-        return (replace(state, levels="own"), own) if gain > 0 else (replace(state, levels="common"), common)
+    def _weigh_levels(self, state: OneRoundState, sums: Sums, rng: Rng) -> float:
+        """Return the evidence of the network of rows without the levels asked for, less the price of these."""
+        total = sums.total()
+        gram = Gram.of_sums(total)
+        if state.gaps:
+            model, rows = ColumnGaussian.of_pairs(total), worth(total.counts)
+            gram = Gram(rows * model.covariance, rows, model.mean)
+        gram = gram._replace(rows=state.rows)  # what is left of them is worth fewer, and evidence is of all
+        score = self._find(gram, self._knowledge(state.variables), rng("levels"), quick=True).score
+        return per_unit(score, gram, len(state.variables), scaled=self.scaled) - price(
+            state.fitted[NAMES.index(state.levels)], gram.rows
+        )
 
     def private(self, privacy: Privacy) -> PrivateNetwork:
         """Return the form that learns from noised moments."""
@@ -663,7 +750,12 @@ class OneRound(Method):
                 "products": Spec(
                     (parts, pairs), rules=rules, packed=True, description="sums of products of each two of them"
                 ),
-                "offsets": Spec((2, count), low=0, description="how far your mean of each variable is from all's"),
+                "levels": Spec(
+                    (len(NAMES), 2, count),
+                    low=0,
+                    description="what levels and trends of your own leave of each variable's squares, and how many "
+                    "numbers they fit",
+                ),
             }
         elif phase == "fill":
             fields = {
@@ -676,7 +768,7 @@ class OneRound(Method):
         elif phase == "compare":
             fields = {
                 "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
-                "joining": expect_tally(),
+                "joining": expect_tally(*self._choices),
                 "lean": Spec(
                     (2, side),
                     low=0,
@@ -702,8 +794,8 @@ class OneRound(Method):
 
     @property
     def most_questions(self) -> dict[str, int]:
-        """Products are asked twice where clients' levels differ, and filled rows until they settle."""
-        return {**super().most_questions, "products": 2, "fill": MOST_STEPS}
+        """Products are asked for again where levels may differ, and filled rows until they settle."""
+        return {**super().most_questions, "products": MOST_ASKED, "fill": MOST_STEPS}
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
@@ -784,10 +876,10 @@ def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
         f"{' and '.join(twins)} differ in case only and are taken for different variables; rename one of them"
         for twins in case_twins(state.shown)
     ]
-    if state.levels == "own":
+    if state.levels != "common":
         lines.append(
-            "clients have levels of their own (baselines, equipment, populations), by more than one network explains: "
-            "edges are learned from what is left when each client's own mean is subtracted"
+            f"{LEVELS[state.levels].description}, by more than one network explains: edges are learned from what is "
+            f"left when {SUBTRACTED[state.levels]} is subtracted"
         )
     lines += [
         f"{first} and {second} are copies of each other: an edge of one may be the other's; leave one of them out"

@@ -211,16 +211,19 @@ def _draw_matrix(axes: Axes, kinds: NDArray[np.str_], strength: NDArray[Any], na
 
 @styled
 def plot_ranks(scores: NDArray[Any], names: tuple[str, ...]) -> Figure:
-    """Draw scores of pairs as a matrix, each cell by its rank."""
+    """Draw scores of pairs as a matrix, each cell by its rank; of many variables those with the surest edges."""
     off = ~np.eye(len(names), dtype=bool)
     ranks = np.full(scores.shape, np.nan)
     ranks[off] = rankdata(scores[off]) / max(off.sum(), 1)
+    shown = _strongest(np.nan_to_num(ranks)[None], _MOST_VARIABLES)
+    ranks = ranks[np.ix_(shown, shown)]
     figure, (axes,) = make_panels(1, size=(5.5, 5.0))
     image = axes.imshow(ranks, cmap="viridis", vmin=0.0, vmax=1.0)
-    if len(names) <= _MOST_VARIABLES:
-        axes.set_xticks(range(len(names)), names, rotation=90)
-        axes.set_yticks(range(len(names)), names)
+    axes.set_xticks(range(len(shown)), [names[place] for place in shown], rotation=90)
+    axes.set_yticks(range(len(shown)), [names[place] for place in shown])
     axes.set(xlabel="target", ylabel="source")
+    if len(shown) < len(names):
+        axes.set_title(f"the {len(shown)} of {len(names)} variables with the surest edges", fontsize=9)
     figure.colorbar(image, ax=axes, label="share of pairs ranked at or below", location="bottom", shrink=0.7)
     return figure
 

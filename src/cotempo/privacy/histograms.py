@@ -44,12 +44,12 @@ def locate(counts: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return centre, scale
 
 
-def quantiles_of(counts: Floats, low: Floats, high: Floats, number: int, deviation: float) -> Floats:
-    """Return evenly spaced quantiles of each column, from the least to the largest value, ``(columns, number)``.
+def quantiles_of(counts: Floats, low: Floats, high: Floats, places: Floats, deviation: float) -> Floats:
+    """Return quantiles of each column at some probabilities, ``(columns, places)``.
 
     Counts below three times the `deviation` of their noise are taken for noise: many of them would make long tails.
     """
-    places, certain = np.linspace(0, 1, number), np.where(counts > 3 * deviation, counts, 0.0)
+    certain = np.where(counts > 3 * deviation, counts, 0.0)
     certain = np.where(certain.any(axis=1, keepdims=True), certain, counts)
     return np.array([_at(places, *column) for column in zip(certain, low, high, strict=True)])
 

@@ -73,15 +73,27 @@ def paired_differences(results: Mapping[str, Fitted]) -> tuple[dict[str, dict[st
     found, excluded = {}, []
     for name, fitted in others:
         values = {}
+        changed = [client for client in fitted.benefit if not same_table(base, fitted, client)]
+        if changed:
+            excluded.append(
+                f"{name} and {first} had different tables of {', '.join(changed)}: errors on different data do "
+                "not tell which run is better, and are not compared."
+            )
         for client, after in fitted.benefit.items():
             before = base.benefit.get(client)
-            if before is not None and before.metric == after.metric:
+            if before is not None and before.metric == after.metric and client not in changed:
                 values[client] = (after.together - before.together) * (1 if after.higher_is_better else -1)
         if values:
             found[name] = values
-        else:
+        elif not changed:
             excluded.append(f"{name} and {first} share no client that both measured by the same metric.")
     return found, excluded
+
+
+def same_table(one: Fitted, other: Fitted, client: str) -> bool:
+    """Return whether two runs had the same table of a client, as far as is known."""
+    hashes = {fitted.outcome.tables.get(client) for fitted in (one, other)}
+    return len(hashes - {None}) < 2 or client not in one.benefit
 
 
 def answer(first: str, differences: Mapping[str, Mapping[str, float]], metric: str) -> str:
@@ -123,6 +135,9 @@ def settings_table(results: Mapping[str, Fitted]) -> PageTable:
     """Return the settings that are not the same in all runs; of one that others lack, what is not the default."""
     methods = [fitted.method for fitted in results.values()]
     rows = [("method", *(type(method).__name__ for method in methods))]
+    for client in sorted({name for fitted in results.values() for name in fitted.outcome.tables}):
+        hashes = [fitted.outcome.tables.get(client, "–")[:8] for fitted in results.values()]
+        rows.append((f"table of {client}, its hash", *hashes))
     for key in dict.fromkeys(name for method in methods for name in type(method).model_fields):
         known = [method for method in methods if key in type(method).model_fields]
         changed = any(getattr(method, key) != type(method).model_fields[key].default for method in known)

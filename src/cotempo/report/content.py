@@ -196,7 +196,7 @@ def model_card(fitted: Fitted) -> PageTable:
         ("Columns", named or "none"),
         ("Learned", f"{times[0][:16].replace('T', ' ')} UTC" if times else "unknown"),
         ("Judged by", next((b.metric for b in fitted.benefit.values()), "not measured on held-out data")),
-        ("Known limits", "; ".join(fitted.advice()) or "none noted by the method"),
+        ("Known limits", "; ".join(fitted.advice()) or "none that this run shows; see the method's documentation"),
         ("Made with", packages),
     ]
     return PageTable(("", "about the model"), rows)

@@ -68,7 +68,7 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
 
 def _is_baseless(message: Message, expect: Expect) -> str:
     """Return what is wrong with an answer that sums over no rows, and yet has sums of some."""
-    if not message.weight > 0 or expect.size_of(message) >= LEAST_ROWS * message.weight:
+    if not expect.sums or not message.weight > 0 or expect.size_of(message) >= LEAST_ROWS * message.weight:
         return ""
     named = (name for name, spec in expect.fields.items() if decides(spec) and np.any(message[name]))
     return next((f"it is of no rows, and yet its {name!r} is not zero" for name in named), "")
@@ -84,7 +84,9 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
             # The value that differs most: a forged edge changes few of many.
             away = forgiven * np.abs(values - np.median(values, axis=0)).max(axis=1)
             # Ends of sequences cost a row or so: where clients agree exactly, as in counts, that is no difference.
-            least = min(1 / float(np.median(answers.sizes)), MOST_ROUNDED) * float(np.median(np.abs(values).max(axis=1)))
+            least = min(1 / float(np.median(answers.sizes)), MOST_ROUNDED) * float(
+                np.median(np.abs(values).max(axis=1))
+            )
             yield Distances(field.name, _in_medians(away, least), most * (1 + FEW_VALUES / values.shape[1]))
     for name, values in _alike(answers, messages, expect):
         away = np.abs(values - np.median(values, axis=0))

@@ -19,7 +19,7 @@ from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_s
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
 from cotempo.federation.registry import find_method
-from cotempo.federation.rounds import Participation
+from cotempo.federation.rounds import Buffer, Participation
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.reducer import Robust
 from cotempo.settings import Settings, read_toml
@@ -40,7 +40,7 @@ class DataSettings(Settings):
 
     paths: ClassVar[tuple[str, ...]] = ("source", "public", "windows")
     reading: ClassVar[tuple[str, ...]] = (
-        "unit", "zone", "date_format", "columns", "windows", "missing", "without", "decimal"
+        "unit", "zone", "date_format", "columns", "windows", "missing", "without", "decimal", "resample",
     )  # fmt: skip
 
     source: str | tuple[str, ...] | None = Field(
@@ -71,6 +71,9 @@ class DataSettings(Settings):
         default=None, description="Of series: the sign before decimals, where it cannot be guessed."
     )
     without: tuple[str, ...] | None = Field(default=None, description="Of series: columns to leave out.")
+    resample: str | float | dict[str, str | float] | None = Field(
+        default=None, description="Of series: take means over so long first, such as 1h; or that by client."
+    )
     generate: str | None = Field(default=None, description="A generator's name, in place of `source`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator or the reader.")
 
@@ -130,6 +133,7 @@ class Experiment(Settings):
     rounds: int | None = Field(default=None, ge=1)
     cohort: Participation = Participation()
     quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+    buffer: Buffer | None = None
     data: DataSettings | None = None
     privacy: Privacy = Privacy()
     robust: Robust | None = None

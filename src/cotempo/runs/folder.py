@@ -24,12 +24,14 @@ from cotempo.data import Schema
 from cotempo.errors import RunError
 from cotempo.federation.exchange import Expect, Failure, Question
 from cotempo.federation.message import Message
-from cotempo.federation.method import Method
+from cotempo.federation.method import Method, State
 from cotempo.federation.rounds import Checkpoint, RunRecorder, Step
 from cotempo.federation.wire import summarize_message
 from cotempo.runs.pulse import Pulse
 from cotempo.storage.files import read_hashed, write_hashed, write_whole
 from cotempo.storage.tree import TreeError, decode, encode, stack, unstack
+
+PREVIEWS = "preview-*.safetensors"
 
 
 class RunFolder(RunRecorder):
@@ -46,7 +48,7 @@ class RunFolder(RunRecorder):
     ``now.json``              what is asked now and who has answered, for `cotempo watch`
     ``schemas.json``          the columns of the clients' tables, to draw what is learned before the end
     ``scales.jsonl``          public fixed-point scales, if the run used the secure sum
-    ``checkpoints/``          the newest two, hashed
+    ``checkpoints/``          the newest two, hashed, and a preview where answers are still to come
     ``result/``               what `Fitted.save` writes
     ``report.html``           the report
     ========================  ===========================================================================
@@ -144,6 +146,18 @@ class RunFolder(RunRecorder):
             write_hashed(self.path / "checkpoints" / f"step-{checkpoint.step:09d}.safetensors", encode(tree))
             for old in self.checkpoints[:-2]:
                 old.unlink()
+            self._drop_previews()
+
+    def preview(self, state: State, answers: int) -> None:
+        """Store the state of the answers that are there, to be looked at; a run never goes on from it."""
+        with run_folder_errors(self.path):
+            self._drop_previews()
+            tree = encode({"state": state, "memories": stack({})})
+            write_hashed(self.path / "checkpoints" / f"preview-{answers:06d}.safetensors", tree)
+
+    def _drop_previews(self) -> None:
+        for old in (self.path / "checkpoints").glob(PREVIEWS):
+            old.unlink()
 
     def latest(self, method: Method) -> Checkpoint | None:
         """Return the newest intact checkpoint, `None` if the run has none yet; warn about a damaged newer one."""

@@ -8,20 +8,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cotempo.attacks.attack import Attack, Lying
 from cotempo.data import READERS, Table
 from cotempo.data.description import unequal_steps
 from cotempo.devices import Device, find_device
+from cotempo.engines.delayed import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
-from cotempo.errors import AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
+from cotempo.errors import AdviceWarning, AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
+from cotempo.federation.exchange import Answers
 from cotempo.federation.fitted import Outcome
+from cotempo.federation.late import LateReducer
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import DEFAULT_REDUCER, PlainReducer, Reducer
+from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import (
     NO_RECORDER,
+    Buffer,
     Checkpoint,
     LoopOptions,
     Participation,
@@ -30,7 +35,6 @@ from cotempo.federation.rounds import (
     rounds,
 )
 from cotempo.federation.shields import Shield
-from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
@@ -39,6 +43,7 @@ from cotempo.robust.reducer import Robust
 from cotempo.runs.alarms import watched
 from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
+from cotempo.storage.tree import freeze
 from cotempo.threads import limit_threads
 
 
@@ -126,7 +131,8 @@ def resume(
 class Run:
     """One run: a method on its tables, the engine and options it runs with, and the folder it is kept in, if any.
 
-    `truth` is what generated data were made from, for the report; `privacy` is decided by `guarded`.
+    `truth` is what generated data were made from, for the report; `privacy` is decided by `guarded`; `warned` is
+    what was odd about the tables.
     """
 
     method: Method
@@ -137,6 +143,7 @@ class Run:
     folder: RunFolder | None = None
     privacy: Privacy = OFF
     attack: Attack | None = None
+    warned: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -154,10 +161,12 @@ class Run:
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
+        warned = []
         if method.needs_equal_steps:
             steps = {name: getattr(table, "step", 0.0) for name, table in tables.items()}
             if apart := unequal_steps(steps):
-                warn(f"{apart}; what is learned together mixes them")
+                warned.append(f"{apart}; what is learned together mixes them")
+                warn(warned[-1])
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
             if engine.is_remote:
@@ -166,7 +175,7 @@ class Run:
             options = replace(options, shields=(*options.shields, lying))
         if public is not None:
             options = replace(options, public=_tables({"public": public}, method.kind)["public"])
-        return cls(method, tables, engine, options, truth, attack=attack)
+        return cls(method, tables, engine, options, truth, attack=attack, warned=tuple(warned))
 
     @property
     def fingerprints(self) -> dict[str, Any]:
@@ -190,8 +199,10 @@ class Run:
     def guarded(self, privacy: Privacy | None) -> Run:
         """Return the run with the method, the reducer and the shields that its privacy asks for, defaults decided."""
         masked = self._masked(privacy)
+        if self.options.buffer is not None:
+            self._require_buffer(masked.privacy if privacy is None or privacy.epsilon is None else privacy)
         if privacy is None or privacy.epsilon is None:
-            if masked.options.reducer is not DEFAULT_REDUCER:
+            if masked.options.reducer is not DEFAULT_REDUCER or self.options.buffer is not None:
                 return masked
             return replace(masked, options=replace(masked.options, reducer=self.method.reducer))
         if self.options.participation.size is not None:
@@ -203,6 +214,17 @@ class Run:
         # First of the shields, so that all that comes after it is post-processing.
         shields = (Noise.among(method, masked.options.shields), *masked.options.shields)
         return replace(masked, method=method, options=replace(masked.options, shields=shields), privacy=decided)
+
+    def _require_buffer(self, privacy: Privacy) -> None:
+        """Raise `ParameterError` where answers to different questions cannot be gathered."""
+        refuse_late(privacy, self.options.buffer)
+        if not self.engine.is_remote:
+            raise ParameterError(
+                f"buffer must be left out on the engine {self.engine.name}, whose clients take turns: it is for sites "
+                "on flower; what it would save: cotempo.simulate_delays"
+            )
+        if self.options.reducer is not DEFAULT_REDUCER:
+            raise ParameterError("buffer must be left out with a reducer or [robust]: late answers are plain sums")
 
     def _masked(self, privacy: Privacy | None) -> Run:
         """Return the run with the secure sum, if it is asked for or the default."""
@@ -283,6 +305,16 @@ class Run:
                 folder.pulse.follow(silence)
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
+            if options.buffer is not None:
+
+                def preview(step: int, answers: Answers) -> None:
+                    """Keep what the answers that are there tell, before all are."""
+                    stream = Rng(options.seed, "server", step, "absorb")
+                    moved, _ = method.absorb(state, answers, options.public, stream)
+                    if folder:
+                        folder.preview(freeze(moved), len(answers.names))
+
+                options = LateReducer(method, options, preview=preview).loop_options
             steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
             say = None if progress is False else Progress(type(method).__name__, progress)
             with say or nullcontext():
@@ -308,12 +340,24 @@ class Run:
                 phase: describe_phase(method, state, phase)
                 for phase in dict.fromkeys(record["phase"] for record in history)
             }
-            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked)
+            tables = self.fingerprints["clients"]
+            outcome = Outcome(
+                method, state, schemas, memories, tuple(history), privacy, asked, self._warnings(), tables
+            )
             fitted = method.result(outcome)
+            for line in fitted.warnings():
+                warn(line, AdviceWarning)
             if folder:
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth, run=folder.path)
             return fitted
+
+    def _warnings(self) -> tuple[str, ...]:
+        """Warn of what can hardly be right in the tables; return that and what was warned of before."""
+        faults = [f"{name}: {words}" for name, table in self.tables.items() for words in table.faults()]
+        for words in faults:
+            warn(words)
+        return (*faults, *self.warned)
 
     def _where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> str:
         """Return how far the run has come and how to go on, for Ctrl-C."""
@@ -351,7 +395,7 @@ def simulate_delays(
     clients: Mapping[str, Any],
     *,
     delays: Delays,
-    buffer: int | Literal["auto"] | None = None,
+    buffer: Buffer | None = None,
     concurrency: int | None = None,
     public: Any = None,
     privacy: Privacy | None = None,
@@ -385,17 +429,23 @@ def simulate_delays(
     options = LoopOptions(seed=seed, participation=Participation(concurrency))
     setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
     method = setup.method
-    if (setup.privacy.secure_sum or setup.privacy.epsilon) and buffer is not None:
-        raise ParameterError(
-            "buffer must be None with secure_sum or epsilon: masks cancel, and noise is sized, for a sum of answers to "
-            f"the same question, got {buffer!r}"
-        )
+    refuse_late(setup.privacy, buffer)
     options, seconds = setup.options, delays.among(setup.tables, seed)
     with limit_threads(1):
         engine = InProcess(method, setup.tables, seed=seed, shields=options.shields)
         if buffer is None:
             return list(timed_rounds(method, engine, seconds, options))
         return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))
+
+
+def refuse_late(privacy: Privacy, buffer: Buffer | None) -> None:
+    """Raise `ParameterError` for a buffer under a secure sum or noise."""
+    if (privacy.secure_sum or privacy.epsilon) and buffer is not None:
+        raise ParameterError(
+            "buffer must be None with secure_sum or epsilon: masks cancel, and noise is sized, for a sum of answers to "
+            f"the same question, got {buffer!r}; wait for everyone, or turn them off ([privacy] secure_sum = false), "
+            "which sites must allow"
+        )
 
 
 def _experiment(folder: str | Path, run: Run) -> Experiment:
@@ -409,6 +459,7 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
         parameters={name: value for name, value in method.model_dump(mode="json").items() if value is not None},
         cohort=run.options.participation,
         quorum=run.options.quorum,
+        buffer=run.options.buffer,
         engine=run.engine,
         attack=run.attack,
         robust=reducer if isinstance(reducer, Robust) else None,
@@ -421,6 +472,7 @@ def loop_options(experiment: Experiment) -> LoopOptions:
         seed=experiment.seed,
         participation=experiment.cohort,
         quorum=experiment.quorum,
+        buffer=experiment.buffer,
         reducer=experiment.robust or DEFAULT_REDUCER,
     )
 

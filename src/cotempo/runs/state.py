@@ -122,7 +122,7 @@ class RunState:
         failed = {failure["client"] for failure in record["failures"]}
         for name, value in record["metrics"].items():
             self.metrics.setdefault(name, []).append((step, value))
-        for client in record["sent"]:
+        for client in sorted({*record["received"], *failed}):  # who was asked may answer in a later step
             how = LEFT_OUT if client in failed else ANSWERED
             (self.lost if client in failed else self.answers)[client] += 1
             row = self.cells.setdefault(client, [])

@@ -190,6 +190,10 @@ def _baselines(rows: SeriesRows, period: int | None) -> dict[str, Floats]:
         filled = np.empty_like(rows.values)
         filled[index] = fill_last(SeriesRows(rows.values[index], tuple(map(len, order))), np.nan * centre)
         found[f"{period} rows before"] = np.where(np.isnan(filled), found["last value"], filled)
+        means = np.concatenate([np.broadcast_to(_mean(rows.values[part]), (len(part), len(centre))) for part in order])
+        usual = rows.values.copy()
+        usual[index] = np.where(np.isnan(rows.values[index]), means, rows.values[index])
+        found[f"mean of every {period}th row"] = np.where(np.isnan(usual), found["last value"], usual)
     return found
 
 

@@ -11,7 +11,7 @@ Of all that is sent only totals are used.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +21,7 @@ from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
 from cotempo.data.clock import Clock
+from cotempo.data.tables import make_frame
 from cotempo.errors import Problem, SchemaError
 from cotempo.federation import (
     NOT_COMPARED,
@@ -47,10 +48,19 @@ from cotempo.series.filling.calibration import Calibration
 from cotempo.series.fitted import FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.marginals import Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
 from cotempo.series.moments.personal import SHARES, PooledSums, follow
-from cotempo.series.seriesmoments import WINDOW, Marginals, MomentsModel, own_sums, usual_window, windows_of_sweeps
+from cotempo.series.seriesmoments import (
+    WINDOW,
+    MomentsModel,
+    learn,
+    own_sums,
+    own_window,
+    usual_window,
+    windows_of_sweeps,
+)
 from cotempo.series.windows import SeriesRows, Timing, excerpt, need_many, usual_step
 from cotempo.typing import Floats
 
@@ -62,6 +72,9 @@ BLOCKS = 20
 METRIC = "error of filling hidden cells"
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
+MOST_TIMES = 16.0  # the step of the median client: a client that moves farther would drown the others
+OCTAVES = 128
+HARM = 1.1  # times the error alone
 COMMON_MUST = "every client must have this common feature; a column of missing values will do"
 
 
@@ -71,7 +84,8 @@ class MomentsState:
 
     `products` and `counts` (as `WindowMoments.pack` returns them) and `pairs` and `steps` (as of `sum_units`) have two
     parts: of the rows to learn from, which are judged on the others, and of all rows. `sweep` is how often moments were
-    summed, and `prior` which of `PRIORS` was chosen.
+    summed, and `prior` which of `PRIORS` was chosen. `usual` is the usual step of the median client, empty unless some
+    clients' are far larger: these leave the feature out of the sums.
     """
 
     features: tuple[str, ...]
@@ -85,6 +99,7 @@ class MomentsState:
     counts: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
     prior: int = USUAL
     joining: Joining = field(default_factory=Joining)
+    usual: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def moments(self) -> WindowMoments:
@@ -116,17 +131,25 @@ class MomentsMemory:
 
     `marginals` are for synthetic windows, `step` is the usual number of seconds between two of its rows, and `excerpt`
     some rows with gaps, as `excerpt` returns them, for figures. `lines` is the error of linear interpolation on the
-    cells that were hidden to compare, NaN where none were.
+    cells that were hidden to compare, and `pooled` that of all clients' sums, NaN where none were. A client that
+    follows nobody has `units` and `window` of its own. `apart` are the features it left out of the sums, as JSON.
+    `sensors` has rows, the share of missing cells, and errors of filling and of the line for each feature, in its unit,
+    ``(4, features)``.
     """
 
     calibration: Calibration
     compared: Floats = field(default_factory=lambda: NOT_COMPARED)
     sent: WindowMoments | None = None
     process: Gaussian | None = None
-    marginals: Marginals = field(default_factory=Marginals.none)
+    marginals: Marginals | None = None
     step: float = 0.0
     excerpt: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     lines: float = float("nan")
+    pooled: float = float("nan")
+    units: Units | None = None
+    window: int = 0
+    apart: str = "[]"
+    sensors: Floats = field(default_factory=lambda: np.zeros((4, 0)))
 
 
 @register()
@@ -196,7 +219,7 @@ class FedMoments(Method):
     ) -> tuple[Message, MomentsMemory | None]:
         """Send sums, or how far joining helped here."""
         if question.phase == "compare":
-            kept = _compare(question.common, prepared, memory)
+            kept = _compare(question.common, prepared, memory, self.window)
             return Message({"joining": self.tally(kept.compared)}), kept
         message = contribute(question.phase, question.common, prepared)
         if question.phase != "moments":
@@ -218,14 +241,15 @@ class FedMoments(Method):
 
     @property
     def most_questions(self) -> dict[str, int]:
-        """By phase, how many questions a site answers: a second sweep of moments where cells are missing."""
-        return {**dict.fromkeys(self.phases, 1), "moments": 2}
+        """By phase, how many questions a site answers: a second time where scales differ, or cells are missing."""
+        return {**dict.fromkeys(self.phases, 1), "centre": 2, "moments": 2}
 
     def ask(self, state: MomentsState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for the next sums; all are one round."""
         if state.phase == "finished":
             return None
         sent: dict[str, Any] = {"features": json.dumps(state.features)}
+        sent |= {"usual": state.usual} if len(state.usual) else {}
         if state.phase != "centre":
             sent |= {"centre": state.units.centre, "step": state.units.step}
         if state.phase == "moments":
@@ -233,7 +257,7 @@ class FedMoments(Method):
         if state.sweep:
             sent |= {"products": state.products, "counts": state.counts}
         if state.phase == "compare":
-            sent["prior"] = state.prior
+            sent |= {"prior": state.prior, "noised": not state.pairs.any()}
         return Ask(state.phase, cohort, Message(sent), ends_round=state.phase == "compare")
 
     def absorb(
@@ -245,6 +269,9 @@ class FedMoments(Method):
             return replace(state, phase="finished", joining=joining), {"gain": joining.gain}
         total = answers.sum
         if state.phase == "centre":
+            usual, largest = read_votes(total["votes"])
+            if not len(state.usual) and (largest > MOST_TIMES * usual).any():
+                return replace(state, usual=usual), {}
             pairs, steps = total["pairs"], total["steps"]
             units = find_units(total["counts"], total["sums"], pairs[1], steps[1])
             found = replace(state, units=units, pairs=pairs, steps=steps, incomplete=total["incomplete"] > 0)
@@ -275,6 +302,7 @@ class FedMoments(Method):
                 "pairs": counts((2, count, count), f"how often two features moved {PARTS}"),
                 "steps": Spec((2, count, count), description="sums of products of these moves"),
                 "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
+                "votes": counts((count, OCTAVES), "how large the usual step of each feature is, within a factor of 2"),
             }
         elif phase == "moments":
             side = count * self._windows(state)[min(state.sweep, len(self._windows(state)) - 1)]
@@ -302,6 +330,8 @@ class FedMoments(Method):
 class FittedMoments(FittedOwners):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
+    measured_in: ClassVar[str] = " in standard deviations of each sensor"
+
     def __getitem__(self, client: str) -> MomentsModel:
         """Return one client's process with its intervals; without its memory here, that of all clients' moments."""
         super().__getitem__(client)
@@ -325,8 +355,42 @@ class FittedMoments(FittedOwners):
         moments = state.moments.take(columns)
         process = memory.process or Gaussian.of(moments, PRIORS[state.prior])
         timing = Timing(clock or Clock(), memory.step)
-        known = (tuple(names), np.arange(len(columns)), len(moments.products), memory.calibration, timing)
-        return MomentsModel(*known, state.units.take(columns), process, memory.marginals)
+        window = memory.window or len(moments.products)
+        known = (tuple(names), np.arange(len(columns)), window, memory.calibration, timing)
+        units, marginals = memory.units or state.units.take(columns), memory.marginals or Marginals.of_moments(moments)
+        return MomentsModel(*known, units, process, marginals)
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return what all results have, and how well each sensor is filled, in its own unit."""
+        words = ("rows", "missing, %", "error of filling", "error of a straight line")
+        rows = [
+            (name, feature, int(count), 100 * missing, *errors)
+            for name, own in sorted(self.outcome.memories.items())
+            for feature, (count, missing, *errors) in zip(
+                self.outcome.schemas[name].columns, own.sensors.T.tolist(), strict=False
+            )
+        ]
+        header = ("client", "sensor", *words)
+        columns = {title: [row[place] for row in rows] for place, title in enumerate(header)}
+        return {**super().tables(), **({"sensors, errors in their own units": make_frame(columns)} if rows else {})}
+
+    def advice(self) -> list[str]:
+        """Return what all results say, who keeps its own model, and who left a feature out of the sums."""
+        found, memories = super().advice(), self.outcome.memories
+        kept = [name for name, own in memories.items() if own.units and own.pooled > HARM * own.compared[0]]
+        if kept:
+            errors = ", ".join(
+                f"{name} {memories[name].pooled:.3g} instead of {memories[name].compared[0]:.3g}" for name in kept
+            )
+            found.append(
+                f"all clients' sums would harm {', '.join(kept)} (error {errors}): each keeps a model of its own rows; "
+                "look for tables that differ with ct.survey(clients)"
+            )
+        for name, own in memories.items():
+            if apart := json.loads(own.apart):
+                many = f"over {MOST_TIMES:g} times as far from row to row as at most clients"
+                found.append(f"{name}: {', '.join(apart)} moves {many}, another unit? It was left out of the sums")
+        return found
 
 
 def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
@@ -359,7 +423,7 @@ def block_error(apart: Floats, cells: int) -> float:
 def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     """Return what a client adds to the totals."""
     names = json.loads(sent["features"])
-    rows, own = prepared.among(names)
+    rows, own = _alike(prepared, sent)
     if phase == "centre":
         return Message(_centre(rows, own, len(names)))
     units = Units(sent["centre"], sent["step"]).take(own)
@@ -371,44 +435,84 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     )
 
 
+def _alike(prepared: NamedRows, sent: Message) -> tuple[SeriesRows, NDArray[np.intp]]:
+    """Return rows of the measured features that do not move far more than at most clients, and their positions."""
+    rows, own = prepared.among(json.loads(sent["features"]))
+    rows = rows.calmed()
+    if "usual" not in sent:
+        return rows, own
+    near = find_units(**sum_units(rows)).step <= MOST_TIMES * sent["usual"][own]
+    return rows.with_values(rows.values[:, near]), own[near]
+
+
+def read_votes(votes: Floats) -> tuple[Floats, Floats]:
+    """Return the usual step of the median client, and the largest that any may have, ``(features,)``; 1 without votes.
+
+    `votes` says how many clients have a step of each octave, ``(features, octaves)``.
+    """
+    below = np.cumsum(votes, axis=1)
+    middle = np.argmax(below >= below[:, -1:] / 2, axis=1)
+    most = votes.shape[1] - 1 - np.argmax(votes[:, ::-1] > 0, axis=1)
+    some = below[:, -1] > 0
+    usual, largest = (2.0 ** (place + rest - OCTAVES // 2) for place, rest in ((middle, 0.5), (most, 1.0)))
+    return np.where(some, usual, 1.0), np.where(some, largest, 1.0)
+
+
 def own_part(message: Message, sent: Message, prepared: NamedRows) -> WindowMoments:
     """Return the moments of all rows that a client sent, of the features it has measured."""
     _, own = prepared.among(json.loads(sent["features"]))
     return WindowMoments.unpack(message["products"][1], message["counts"][1]).take(own)
 
 
-def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory) -> MomentsMemory:
+def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: int | None) -> MomentsMemory:
     """Choose how far to follow the others, judged on hidden cells, and calibrate."""
     names, count = json.loads(sent["features"]), len(prepared.features)
     rows, own = prepared.among(names)
     if not len(own):
         return replace(memory, sent=None)
+    rows = rows.calmed()
     units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
     first, total = (WindowMoments.unpack(*both) for both in zip(sent["products"], sent["counts"], strict=True))
-    window = len(total.products)
+    common = len(total.products)
 
     def calibrated(judge: Gaussian) -> Calibration:
-        return model_choice.calibrate(judge, units, units.rows(held), window).embed(prepared.seen, count)
+        return model_choice.calibrate(judge, units, units.rows(held), common).embed(prepared.seen, count)
 
-    if memory.sent is None:  # with noise nobody knows its own part of the sums: all follow them
+    if sent["noised"]:  # nobody knows its own part of the sums: all follow them
         return replace(memory, calibration=calibrated(Gaussian.of(first.take(own), PRIORS[sent["prior"]])))
-    choice = follow(rows, units, PooledSums(total.take(own), memory.sent, sent["prior"]))
-    trial = choice if len(kept.values) else replace(choice, share=1.0)
-    calibration = calibrated(trial.process(own_sums(kept, units, window), first.take(own)))
+    alone = window or own_window(rows)
+    added = memory.sent or WindowMoments.none(common, len(own))  # nothing, where it was left out of the sums
+    choice = follow(rows, units, PooledSums(total.take(own), added, sent["prior"]), alone)
+    every = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+    kept_own: dict[str, Any] = {"window": common}
     if len(own) < count:  # what was never measured here, others know
         choice = replace(choice, share=max(choice.share, SHARES[1]))
-    every = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
-    process = choice.process(own_sums(rows, units, window).embed(prepared.seen, count), total.take(every))
-    compared = NOT_COMPARED
+    if choice.share:
+        trial = choice if len(kept.values) else replace(choice, share=1.0)
+        calibration = calibrated(trial.process(own_sums(kept, units, common), first.take(own)))
+        process = choice.process(own_sums(rows, units, common).embed(prepared.seen, count), total.take(every))
+    else:
+        stage, trial_process, held = learn(rows, alone)
+        calibration, process = model_choice.calibrate(trial_process, stage.units, held, alone), stage.process
+        kept_own = {"window": alone, "units": stage.units}
+    compared, lines, pooled = NOT_COMPARED, float("nan"), float("nan")
     if cells := choice.cells:
         errors = [float(part.sum()) / cells for part in (choice.alone, choice.together)]
         compared = np.array([*errors, block_error(choice.alone - choice.together, cells)])
-    marginals = Marginals.of(prepared.rows.values, Units(sent["centre"], sent["step"]).take(every))
+        lines, pooled = choice.lines / cells, choice.pooled / cells
+    marginals = Marginals.of(rows, kept_own["window"]) if len(own) == count else None
     clock = prepared.rows.clock
     pieces = [clock[first:end] for first, end in prepared.rows.bounds] if len(clock) else []
-    lines = choice.lines / choice.cells if choice.cells else float("nan")
-    shown = excerpt(prepared.rows)
-    return MomentsMemory(calibration, compared, None, process, marginals, usual_step(pieces), shown, lines)
+    gone = np.isnan(prepared.rows.values)
+    sensors = np.full((4, count), np.nan)
+    sensors[0], sensors[1] = len(gone), gone.mean(axis=0)
+    if cells:
+        sensors[2:, prepared.seen] = choice.sensors
+    apart = [names[place] for place in own if place not in _alike(prepared, sent)[1]]
+    return MomentsMemory(
+        calibration, compared, None, process, marginals, usual_step(pieces), excerpt(prepared.rows), lines, pooled,
+        apart=json.dumps(apart), sensors=sensors, **kept_own,
+    )  # fmt: skip
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
@@ -417,7 +521,12 @@ def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, An
     wide.values[:, own] = rows.values
     first, whole = (sum_units(part) for part in (split(wide)[0], wide))
     both = {name: np.stack([first[name], whole[name]]) for name in ("pairs", "steps")}
-    return {**whole, **both, "incomplete": float(np.isnan(rows.values).any())}
+    votes = np.zeros((count, OCTAVES))
+    steps = np.sqrt(whole["steps"].diagonal() / np.maximum(whole["pairs"].diagonal(), 1.0))
+    moving = np.flatnonzero(steps > 0)
+    octave = np.floor(np.log2(steps[moving])).astype(np.intp) + OCTAVES // 2
+    votes[moving, octave.clip(0, OCTAVES - 1)] = 1.0
+    return {**whole, **both, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
 
 
 def _sums(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from cotempo.data import Series
 from cotempo.data.html import html_table
 from cotempo.data.tables import numbered, pluralize
-from cotempo.errors import DataError, ParameterError, Problem, nearest
+from cotempo.errors import DataError, ParameterError, Problem, nearest, warn
 from cotempo.federation import Fitted, Rng, plus_minus
 from cotempo.series.filling.ahead import LEVELS
 from cotempo.series.filling.calibration import FEWEST_CELLS, Calibration
 from cotempo.series.filling.stages import Fills
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, as_series, usual_step
+from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, as_series, need_count, usual_step
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from cotempo.series.release import Released
 
 ONE_DEVIATION = 0.6827
+MOST_SHOWN = 8  # clients in a report
 HISTORY = 10  # windows before its end that a forecast looks at
 FEWEST_DRAWS = 20
+FEWEST_VALUES = 10
+FAR_AWAY, FAR_WIDER = 2.0, 8.0  # in widths of the range that was learned from
 
 
 class FilledRows(NamedTuple):
@@ -69,7 +72,7 @@ class FittedSeries(Saved, ABC):
     calibration: Calibration
     timing: Timing
 
-    def impute(self, series: Any, draws: int = 1, *, level: float | tuple[float, ...] = 0.9, seed: int = 0) -> Imputed:
+    def impute(self, series: Any, draws: int = 1, *, level: float | Sequence[float] = 0.9, seed: int = 0) -> Imputed:
         """Return the same table without gaps: missing cells are filled, and so are rows missing on a regular grid.
 
         Parameters
@@ -79,8 +82,8 @@ class FittedSeries(Saved, ABC):
         draws
             With more than one, the filling is accompanied by so many draws around it.
         level
-            Probability with which an interval holds a missing cell, at most .995; several at once as a tuple; an empty
-            tuple for no intervals.
+            Probability with which an interval holds a missing cell, at most .995; several at once as a list; an empty
+            one for no intervals.
         seed
             Of the draws.
         """
@@ -90,23 +93,31 @@ class FittedSeries(Saved, ABC):
         found = self._impute(self.rows(table, columns), draws, levels, seed)
         values, widths = (put_back(part, columns) for part in (found.values, found.widths))
         drawn = None if found.draws is None else put_back(found.draws, columns)
-        return Imputed.of(table, values, level, values - widths, values + widths, drawn)
+        return Imputed.of(
+            table, values, levels if np.ndim(level) else levels[0], values - widths, values + widths, drawn
+        )
 
     @abstractmethod
     def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
         """Fill rows in the model's own order of features; draws are None unless more than one is asked for."""
 
-    def sample(self, count: int, *, seed: int = 0) -> Series:
-        """Draw `count` synthetic windows, each a sequence of its own, for the owner: `release` draws some to share.
+    def sample(self, count: int, *, rows: int | None = None, seed: int = 0) -> Series:
+        """Draw `count` synthetic sequences of `rows` rows for the owner: `release` draws some to share.
 
-        Time begins with 0 in each: where the owner's times are dates it counts in their unit, else rows.
+        They have the rows of a window unless `rows` says otherwise, which diffusion models refuse. Time begins with 0
+        in each: where the owner's times are dates it counts in their unit, else rows. It is not the time of day: a
+        window may begin at any.
         """
+        length = self.window if rows is None else rows
         need_count("count", count)
-        values = put_back(self._sample(count, seed), self.order)
-        time = np.tile(self.timing.rows(self.window), count)
-        return Series(self.features, np.repeat(numbered(count), self.window), time, values)
+        need_count("rows", length)
+        values = put_back(self._sample(count, length, seed), self.order)
+        time = np.tile(self.timing.rows(length), count)
+        return Series(self.features, np.repeat(numbered(count), length), time, values)
 
-    def release(self, series: Any, count: int, *, others: Any = None, seed: int = 0) -> Released:
+    def release(
+        self, series: Any, count: int, *, rows: int | None = None, others: Any = None, seed: int = 0
+    ) -> Released:
         """Draw synthetic windows to share: of `count`, those that are not too near to any real window.
 
         A window is withheld if it is nearer to a real one than nearly all real ones are to each other; where what is
@@ -118,6 +129,8 @@ class FittedSeries(Saved, ABC):
             The table the model learned from.
         count
             Windows to draw.
+        rows
+            Rows of a window, as in `sample`.
         others
             A table like it that the model did not learn from, such as later rows; with it `membership` is known.
         seed
@@ -129,20 +142,20 @@ class FittedSeries(Saved, ABC):
             filled = self.impute(table, level=())
             return self.rows(filled, np.array([filled.features.index(name) for name in self.features]))
 
-        drawn, rows = self.sample(count, seed=seed), real(series)
-        scale = Scale.of(rows.values)
-        trained = scale.rows(rows).windows(self.window)
-        unseen = trained[:0] if others is None else scale.rows(real(others)).windows(self.window)
+        drawn, known = self.sample(count, rows=rows, seed=seed), real(series)
+        scale, length = Scale.of(known.values), drawn.rows // count
+        trained = scale.rows(known).windows(length)
+        unseen = trained[:0] if others is None else scale.rows(real(others)).windows(length)
         if not len(trained):
-            raise DataError(f"a piece of the series must have at least {self.window} rows to compare windows with")
-        return Released.of(drawn, scale.apply(drawn.values).reshape(count, self.window, -1), trained, unseen)
+            raise DataError(f"a piece of the series must have at least {length} rows to compare windows with")
+        return Released.of(drawn, scale.apply(drawn.values).reshape(count, length, -1), trained, unseen)
 
     @abstractmethod
-    def _sample(self, count: int, seed: int) -> Floats:
-        """Return the rows of windows, one after the other, in the model's own order of features."""
+    def _sample(self, count: int, rows: int, seed: int) -> Floats:
+        """Return the rows of windows of so many rows, one after the other, in the model's own order of features."""
 
     def forecast(
-        self, series: Any, horizon: int, draws: int = 1, *, level: float | tuple[float, ...] = 0.9, seed: int = 0
+        self, series: Any, horizon: int | Any, draws: int = 1, *, level: float | Sequence[float] = 0.9, seed: int = 0
     ) -> Forecast:
         """Continue every sequence for `horizon` rows, any number of them: window by window, on what was forecast.
 
@@ -154,10 +167,9 @@ class FittedSeries(Saved, ABC):
         series, draws, level, seed
             As in `impute`; the last ten windows of each sequence are looked at.
         horizon
-            Rows to add to each sequence.
+            Rows to add to each sequence, or where times are dates how long, such as ``"24h"``.
         """
-        levels = self._check(draws, level)
-        need_count("horizon", horizon)
+        levels, horizon = self._check(draws, level), self.timing.count_rows(horizon)
         past = keep_last(self.table(series), HISTORY * self.window)
         columns, longer, count, found = self.columns(past), past, len(past.sequence_names()), []
         for first in range(0, horizon, self.window):
@@ -178,23 +190,23 @@ class FittedSeries(Saved, ABC):
         middle, width, *every = (put_back(part, columns) for part in flat)
         longer, new = lengthen(past, horizon)
         bounds = (middle - width, middle + width, every[0] if every else None)
-        return Forecast.of(longer.select(new), middle[0], level, *bounds, past=past)
+        return Forecast.of(longer.select(new), middle[0], levels if np.ndim(level) else levels[0], *bounds, past=past)
 
     def compare(
-        self, series: Any, horizon: int | None = None, *, gap: int = 6, period: int | None = None, seed: int = 0
+        self, series: Any, horizon: int | Any = None, *, gap: int = 6, period: int | None = None, seed: int = 0
     ) -> Comparison:
         """Compare with the simplest baselines, on a series the model has not learned from.
 
-        Without `horizon`, gaps are hidden and filled by the model, by linear interpolation, by the last value and by
-        the same time a season ago. With it, up to 30 forecasts are made from places spread over the series, beside the
-        last value and the same time a season ago.
+        Without `horizon`, gaps are hidden and filled by the model, by linear interpolation, by the last value, by the
+        same time a season ago and by the mean at that time of the season. With it, up to 30 forecasts are made from
+        places spread over the series, beside the same but the line; the mean is over the rows a forecast looks at.
 
         Parameters
         ----------
         series
             A table, or a dataframe of one client, to hide measurements of.
         horizon
-            Rows to forecast; by default gaps are filled instead.
+            Rows to forecast, or how long, as in `forecast`; by default gaps are filled instead.
         gap
             Rows of a hidden gap; half of the gaps are in all features, the others in about half of them.
         period
@@ -207,8 +219,7 @@ class FittedSeries(Saved, ABC):
         table = self.table(series)
         if horizon is None:
             return compare_filling(self, table, gap, period, seed)
-        need_count("horizon", horizon)
-        return compare_forecasts(self, table, horizon, period)
+        return compare_forecasts(self, table, self.timing.count_rows(horizon), period)
 
     def plot(self, series: Any = None, **options: Any) -> Figure:
         """Draw a series with its gaps filled, as `Imputed.plot` does; without one, synthetic windows."""
@@ -223,10 +234,11 @@ class FittedSeries(Saved, ABC):
         rows = [("features", ", ".join(self.features)), ("rows of a window", self.window)]
         return html_table(type(self).__name__, rows, notes=["impute, forecast, sample, release, compare, plot"])
 
-    def _check(self, draws: int, level: float | tuple[float, ...]) -> tuple[float, ...]:
+    def _check(self, draws: int, level: float | Sequence[float]) -> tuple[float, ...]:
         """Return the levels as a tuple, or raise `ParameterError`."""
-        levels = level if isinstance(level, tuple) else (level,)
-        if draws < 1 or not all(0 < each <= LEVELS[-1] for each in levels):
+        levels: tuple[Any, ...] = tuple(np.atleast_1d(np.asarray(level, dtype=object)).tolist())
+        numbers = all(isinstance(each, int | float) for each in levels)
+        if draws < 1 or not numbers or not all(0 < each <= LEVELS[-1] for each in levels):
             raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
         return levels
 
@@ -234,7 +246,27 @@ class FittedSeries(Saved, ABC):
         """Return a table, dataframe or file as a series on its grid; refuse one stamped unlike those learned from."""
         found = as_series(series)
         self.timing.match(found)
+        self.warn_of_units(found)
         return on_grid(found)
+
+    def known_ranges(self) -> Floats:
+        """Return the 5 and 95 % quantile of each feature learned from, ``(2, features)``; none where unknown."""
+        return np.zeros((2, 0))
+
+    def warn_of_units(self, series: Series) -> None:
+        """Warn of features whose level or spread is far from what was learned, as in another unit."""
+        low, high = self.known_ranges()
+        for name, least, most in zip([self.features[k] for k in self.order], low, high, strict=False):
+            values = series.values[:, series.features.index(name)] if name in series.features else np.zeros(0)
+            values = values[np.isfinite(values)]
+            if len(values) < FEWEST_VALUES or not most > least:
+                continue
+            first, last = np.quantile(values, [0.05, 0.95])
+            away = max(first - most, least - last, 0.0) / (most - least)
+            wider = (last - first) / (most - least)
+            if away > FAR_AWAY or wider > FAR_WIDER:
+                got = f"{first:.4g} to {last:.4g} here, {least:.4g} to {most:.4g} where the model learned"
+                warn(f"{name!r} is mostly {got}: another unit or sensor? What is filled may mean nothing")
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
@@ -257,12 +289,6 @@ class FittedSeries(Saved, ABC):
         """Return a table's pieces, with features in the model's own order."""
         rows = SeriesRows.of(series)
         return rows.with_values(rows.values[:, columns])
-
-
-def need_count(name: str, value: Any) -> None:
-    """Raise `ParameterError` unless a value is a whole number of at least 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ParameterError(f"{name} must be a whole number of rows, at least 1, got {value!r}")
 
 
 def on_grid(series: Series) -> Series:
@@ -313,14 +339,16 @@ class SeriesModel(FittedSeries):
     scale: Scale
     privacy: Mapping[str, Any] = field(default_factory=dict)
 
-    def release(self, series: Any, count: int, *, others: Any = None, seed: int = 0) -> Released:
+    def release(
+        self, series: Any, count: int, *, rows: int | None = None, others: Any = None, seed: int = 0
+    ) -> Released:
         """Draw synthetic windows to share, as others do; a model learned with noise needs no gate, and has none."""
         if self.privacy:
             raise ParameterError(
                 "release must not choose windows by the rows of a private model, which would break its promise; "
                 "what sample() draws may be shared as it is"
             )
-        return super().release(series, count, others=others, seed=seed)
+        return super().release(series, count, rows=rows, others=others, seed=seed)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}{self._promise()})"
@@ -358,9 +386,17 @@ class SeriesModel(FittedSeries):
         found = np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
         return FilledRows(filled, np.array(widths).reshape(-1, *filled.shape), found if draws > 1 else None)
 
-    def _sample(self, count: int, seed: int) -> Floats:
+    def _sample(self, count: int, rows: int, seed: int) -> Floats:
+        if rows != self.window:
+            raise ParameterError(f"rows must be those of a window, {self.window}, got {rows}; SeriesMoments draws more")
         drawn = self.settings.sample_windows(self.weights, len(self.features), count, Rng(seed))
         return np.concatenate(self.scale.undo(drawn))
+
+    def known_ranges(self) -> Floats:
+        """Return about the quantiles that the mean and the deviation learned from have."""
+        middle = self.scale.undo(self.scale.centre)
+        half = 1.6 * self.scale.spread * (self.scale.high - self.scale.low) / 2
+        return np.stack([middle - half, middle + half])
 
     def decompose(self, series: Series) -> dict[str, Series]:
         """Decompose a series: ``trend``, ``season`` and ``residual`` add up to it, with its gaps filled."""
@@ -382,6 +418,8 @@ class SeriesModel(FittedSeries):
 class FittedOwners(Fitted):
     """The result of many owners of series: each has a model, and an error of filling hidden cells."""
 
+    measured_in: ClassVar[str] = ""
+
     def answer(self) -> str:
         """Return the error of filling hidden cells with its uncertainty."""
         benefit = list(self.benefit.values())
@@ -391,7 +429,7 @@ class FittedOwners(Fitted):
         gain = plus_minus([item.gain for item in benefit])
         lines = [getattr(self.outcome.memories[name], "lines", math.nan) for name in self.benefit]
         beside = "" if np.isnan(lines).any() else f", by linear interpolation {np.mean(lines):.3g}"
-        over = f"{benefit[0].metric}, mean over {pluralize(len(benefit), 'client')}"
+        over = f"{benefit[0].metric}{self.measured_in}, mean over {pluralize(len(benefit), 'client')}"
         if all(item.gain == 0 for item in benefit):
             same = "joining changed nothing, each client follows its own rows"
             return f"Hidden cells are filled with an error of {together:.3g}{beside}: {same} ({over})."
@@ -406,7 +444,7 @@ class FittedOwners(Fitted):
         """Draw filled gaps and synthetic windows of the first clients."""
         from cotempo.series.plots import plot_samples
 
-        found, known = {}, [name for name in self.names if name in self.outcome.memories][:3]
+        found, known = {}, [name for name in self.names if name in self.outcome.memories][:MOST_SHOWN]
         for name in known:
             model, excerpt = self[name], self.outcome.memories[name].excerpt
             if np.isnan(excerpt).any():

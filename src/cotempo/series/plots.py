@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cotempo.data import Series
-from cotempo.drawing.style import BLUE, GOLD, MUTED, ORANGE, make_panels, show_dates, styled
+from cotempo.drawing.style import BLUE, GOLD, GREEN, MUTED, ORANGE, make_panels, show_dates, styled
 from cotempo.series.comparison import Comparison
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.windows import SeriesRows
@@ -51,9 +51,10 @@ def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) ->
     figure, panels = make_panels(len(features), columns=1, size=(8, 1.7), sharex=True)
     for column, (axes, feature) in enumerate(zip(panels, features, strict=True)):
         time, gone = clock.dates_of(part.time), missing[:, column]
-        for name, (low, high) in reversed(part.bounds().items()):
+        for depth, (name, (low, high)) in enumerate(reversed(part.bounds().items())):
             label = f"{name[1:] or f'{100 * float(part.level):g}'} % interval"  # type: ignore[arg-type]
-            axes.fill_between(time, low[:, column], high[:, column], color=MADE, alpha=0.25, linewidth=0, label=label)
+            shade = {"color": MADE, "alpha": min(0.2 + 0.25 * depth, 0.8), "linewidth": 0}
+            axes.fill_between(time, low[:, column], high[:, column], label=label, **shade)
         axes.plot(
             time, part.values[:, column], color=MADE, linewidth=0.8, label="filled" if past is None else "forecast"
         )
@@ -82,7 +83,7 @@ def plot_errors(comparison: Comparison) -> Figure:
     best = np.array([columns[name][k] for k, name in enumerate(columns["best_baseline"])])
     figure, (axes,) = make_panels(1, size=(1.5 + 0.9 * len(features), 2.6))
     width = 0.8 / len(comparison.errors)
-    for place, (name, color) in enumerate(zip(comparison.errors, (MADE, REAL, GAP, GOLD), strict=False)):
+    for place, (name, color) in enumerate(zip(comparison.errors, (MADE, REAL, GAP, GOLD, GREEN), strict=False)):
         heights = (100 * columns[name] / np.where(best > 0, best, 1.0))[: len(features)]
         axes.bar(np.arange(len(features)) + width * place, heights, width, color=color, label=name)
     axes.axhline(100, color=MUTED, linewidth=0.6)

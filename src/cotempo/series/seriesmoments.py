@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import norm
 
+from cotempo.errors import warn
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.fitted import FilledRows, FittedSeries
-from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian
+from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.marginals import DEVIATIONS, Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL, calibrate, choose, split, try_priors
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
 from cotempo.series.settings import SeriesSettings
@@ -25,7 +26,6 @@ CELLS, FEWEST_ROWS, MOST_ROWS = 680, 4, 97
 WINDOW = Field(default=None, ge=4, description=f"Rows of a window; by default {CELLS} cells, at most {MOST_ROWS} rows.")
 SWEEP_DIVISOR = 4
 LEVEL_VARIANCE, PRIOR_PAIRS, EIGENVALUE_FLOOR = 1e4, 20, 1e-3
-QUANTILES, LEAST_START = 201, 0.05
 
 
 class SeriesMoments(Settings):
@@ -55,14 +55,15 @@ class SeriesMoments(Settings):
         """
         table = as_series(series)
         refuse_unseen(table.features, table.values)
-        rows = SeriesRows.of(table)
-        moving = int(np.count_nonzero(sum_units(rows)["steps"].diagonal()))
-        window = self.window or usual_window(max(moving, 1), max(rows.lengths))
+        rows = SeriesRows.of(table).calmed()
+        for words in table.faults():
+            warn(words)
+        window = self.window or own_window(rows)
         stage, trial, held = learn(rows, window)
         calibration = calibrate(trial, stage.units, held, window)
         order = np.arange(len(table.features))
         known = (table.features, order, window, calibration, Timing.of(table))
-        return MomentsModel(*known, stage.units, stage.process, Marginals.of(rows.values, stage.units))
+        return MomentsModel(*known, stage.units, stage.process, Marginals.of(rows, window))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,76 +87,25 @@ class MomentsModel(FittedSeries):
         drawn = self.process.draw(inner, draws, Rng(seed, "impute")("draws")) if draws > 1 else None
         return FilledRows(back(filled), widths, None if drawn is None else back(drawn))
 
-    def _sample(self, count: int, seed: int) -> Floats:
-        features, window = len(self.features), self.window
-        noise = Rng(seed, "sample")("draws").standard_normal((window * features, count))
+    def known_ranges(self) -> Floats:
+        """Return the quantiles of the owner's own values."""
+        if not len(self.marginals.quantiles):
+            return super().known_ranges()
+        return np.array([[np.interp(d, DEVIATIONS, own) for own in self.marginals.quantiles] for d in (-1.645, 1.645)])
 
-        def root(process: Gaussian) -> Floats:
-            return np.asarray(np.linalg.inv(np.linalg.cholesky(process.precision(window))).T)
-
-        if not len(self.marginals.levels):
-            return self.units.undo((root(self.process) @ noise).T.reshape(-1, features))
-        own, levels = replace(self.process, start=self.marginals.levels), self.marginals.levels.diagonal()
-        # Levels wander inside a window: it begins with so much less of their variance.
-        grown = (root(own) ** 2).sum(axis=1).reshape(window, features).mean(axis=0) / levels - 1
-        less = np.sqrt((1 - grown).clip(min=LEAST_START))
-        found = root(replace(own, start=self.marginals.levels * np.outer(less, less)))
-        rows = found.reshape(window, features, -1)
-        turned = self.marginals.turn(rows @ rows.swapaxes(1, 2))
-        drawn = (found @ noise).T.reshape(count, window, features)
-        return self.marginals.values(np.einsum("rij,crj->cri", turned, drawn).reshape(-1, features))
-
-
-@dataclass(frozen=True)
-class Marginals:
-    """An owner's own distributions, for synthetic windows: a Gaussian copula of the process with these as marginals.
-
-    `quantiles` has each feature's, from its least to its largest value, ``(features, quantiles)``, and `levels` the
-    covariance of levels in `Units`; both are empty where nothing is known of an owner.
-    """
-
-    quantiles: Floats
-    levels: Floats
-
-    @classmethod
-    def none(cls) -> Marginals:
-        """Know nothing."""
-        return cls(np.zeros((0, 0)), np.zeros((0, 0)))
-
-    @classmethod
-    def of(cls, values: Floats, units: Units) -> Marginals:
-        """Measure rows in the units of the data; nothing is known where a feature was never measured."""
-        if np.isnan(values).all(axis=0).any():
-            return cls.none()
-        inner = units.apply(values)
-        inner = np.where(np.isnan(inner), 0.0, inner - np.nanmean(inner, axis=0))
-        seen = (~np.isnan(values)).astype(np.float64)
-        found = inner.T @ inner / np.maximum(seen.T @ seen, 1.0)
-        scale = np.sqrt(np.maximum(found.diagonal(), CONSTANT_VARIANCE))
-        related = found / np.outer(scale, scale)
-        np.fill_diagonal(related, 1.0)
-        levels = nearest_correlation(related, EIGENVALUE_FLOOR) * np.outer(scale, scale)
-        return cls(np.nanquantile(values, np.linspace(0, 1, QUANTILES), axis=0).T, levels)
-
-    def turn(self, covariances: Floats) -> Floats:
-        """Return what turns rows of some covariances into standard normal ones correlated as the owner's levels."""
-        deviations = np.sqrt(self.levels.diagonal())
-        related = np.linalg.cholesky(self.levels / np.outer(deviations, deviations))
-        return np.asarray(related @ np.linalg.inv(np.linalg.cholesky(covariances)))
-
-    def values(self, normal: Floats) -> Floats:
-        """Give standard normal values ``(rows, features)`` these distributions."""
-        places, grid = norm.cdf(normal), np.linspace(0, 1, self.quantiles.shape[1])
-        return np.column_stack([np.interp(p, grid, q) for p, q in zip(places.T, self.quantiles, strict=True)])
+    def _sample(self, count: int, rows: int, seed: int) -> Floats:
+        stream, marginals = Rng(seed, "sample")("draws"), self.marginals
+        return marginals.values(marginals.draw(count, rows, stream).reshape(-1, len(self.features)), self.units)
 
 
 @dataclass(frozen=True)
 class MomentsStage:
-    """A stage of filling: the conditional mean of a Gaussian process."""
+    """A stage of filling: the conditional mean of a Gaussian process, fitted under one of `PRIORS`."""
 
     units: Units
     process: Gaussian
     names: tuple[str, ...] = ("moments",)
+    prior: int = USUAL
 
     def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows in the units that the process was learned in, ``(1, rows, features)``."""
@@ -180,8 +130,9 @@ def learn(rows: SeriesRows, window: int) -> tuple[MomentsStage, Gaussian, Series
     else:
         whole = first + sum_windows(units.rows(held), window)
     held = units.rows(held)
-    prior = PRIORS[choose(**try_priors(first, held))]
-    return MomentsStage(units, Gaussian.of(whole, prior)), Gaussian.of(first, prior), held
+    chosen = choose(**try_priors(first, held))
+    prior = PRIORS[chosen]
+    return MomentsStage(units, Gaussian.of(whole, prior), prior=chosen), Gaussian.of(first, prior), held
 
 
 def sum_filled(rows: SeriesRows, units: Units, sums: Mapping[str, Floats], sizes: Sequence[int]) -> WindowMoments:
@@ -200,6 +151,12 @@ def own_sums(rows: SeriesRows, units: Units, window: int) -> WindowMoments:
     """Sum windows of rows, in the units of the data, with gaps as these rows alone fill them."""
     sizes = windows_of_sweeps(window, incomplete=bool(np.isnan(rows.values).any()))
     return sum_filled(rows, units, sum_units(rows), sizes)
+
+
+def own_window(rows: SeriesRows) -> int:
+    """Return the rows of a window for one owner."""
+    moving = int(np.count_nonzero(sum_units(rows)["steps"].diagonal()))
+    return usual_window(max(moving, 1), max(rows.lengths))
 
 
 def usual_window(features: int, most: int = MOST_ROWS) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series, Table, read_series
 from cotempo.data.clock import UNITS, Clock
+from cotempo.data.faults import calm
 from cotempo.data.series import GAP
-from cotempo.errors import DataError, Problem
+from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.typing import Floats
 
 SHORTEST = 4
@@ -21,6 +23,7 @@ FEWEST_PIECES = 5
 PLACES = 8
 MEASURED = "at least one cell must be measured, all are missing; leave the column out"
 
+WHOLE_ROWS = 0.01  # how far a duration may be from whole rows, as a share
 EXCERPT = 300  # rows of a series that figures show at most
 
 
@@ -48,6 +51,10 @@ class SeriesRows:
     def with_values(self, values: Floats, copies: int = 1) -> SeriesRows:
         """Return other values in the same rows, or in so many copies of them one after the other."""
         return SeriesRows(values, self.lengths * copies, np.tile(self.clock, copies), np.tile(self.weights, copies))
+
+    def calmed(self) -> SeriesRows:
+        """Return rows to learn from, as `calm` leaves them."""
+        return self.with_values(calm(self.values, [end for _, end in self.bounds]))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -120,6 +127,17 @@ class Timing:
         step = self.step / UNITS[self.clock.unit] if self.step and self.clock.dates else 1.0
         return np.asarray(np.arange(count) * step, dtype=np.float64)
 
+    def count_rows(self, horizon: Any) -> int:
+        """Return so many rows, or those of a duration such as ``"24h"``; raise `ParameterError` where it is neither."""
+        if isinstance(horizon, str | timedelta | np.timedelta64) and self.step and self.clock.dates:
+            rows = self.clock.duration(horizon) * UNITS[self.clock.unit] / self.step
+            if rows < 0.5 or abs(rows - round(rows)) > WHOLE_ROWS * max(rows, 1.0):
+                apart = f"{self.step / 3600:g} h apart"
+                raise ParameterError(f"horizon must be one or more whole rows, which are {apart}, got {horizon!r}")
+            return round(rows)
+        need_count("horizon", horizon)
+        return int(horizon)
+
     def match(self, series: Series) -> None:
         """Raise `DataError` where a series has dates with a zone and this has none, or the reverse, or other steps."""
         self.clock.match(series.clock)
@@ -128,7 +146,15 @@ class Timing:
             learned, given = (f"{seconds / 3600:g} h" for seconds in (self.step, step))
             must = f"rows must be {learned} apart, as those the model learned from, got {given}"
             mend = f"series.regular('{self.step:g}s') adds the rows between, to be filled" if step > self.step else ""
-            raise DataError(f"{must}; {mend or 'take means over that time'}, or learn from such rows")
+            raise DataError(
+                f"{must}; {mend or 'take means over that time with series.resample'}, or learn from such rows"
+            )
+
+
+def need_count(name: str, value: Any) -> None:
+    """Raise `ParameterError` unless a value is a whole number of at least 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ParameterError(f"{name} must be a whole number of rows, at least 1, got {value!r}")
 
 
 def usual_step(times: Sequence[Floats]) -> float:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from cotempo.data import Table
-from cotempo.federation import EMPTY, Answers, Message, Rng, Spec, register
-from cotempo.learners.training import Penalty, Trained, from_vector, to_vector, train_epochs
-from cotempo.social.bola import search_weight
-from cotempo.social.graph_model.data import Dataset, EventMemory, EventState, PostBatch, RoundRecord
+from cotempo.federation import Message, register
+from cotempo.learners.dual import DualLearner
+from cotempo.learners.training import Penalty
+from cotempo.social.graph_model.data import EventState, PostBatch
 from cotempo.social.graph_model.learner import PAPER, EventLearner
-from cotempo.social.sega import group_clients, group_weights, similarities
-from cotempo.typing import Singles
+from cotempo.social.probe import similarities
+from cotempo.typing import Floats, Singles
 
 
 @register()
-class DAMe(EventLearner):
+class DAMe(EventLearner, DualLearner):
     """Mix each client's model with one made for it from clients like itself, and train on.
 
     A round, at client k: BOLA mixes ``theta = lambda theta_k + (1 - lambda) theta_server`` with the lambda whose
@@ -48,99 +47,25 @@ class DAMe(EventLearner):
         "cotempo": {},
         "paper": {**PAPER, "similarity": "paper", "glecc": True, "cautious": False},
     }
-    sums: ClassVar[bool] = False
-    private_units: ClassVar[tuple[str, ...]] = ()
-    personal: ClassVar[bool] = True
-    extra: ClassVar[Any] = {
-        "local_weight": Spec((), "float", low=0, high=1, description="how much of your own model you kept")
-    }
 
-    alpha: float = Field(default=0.6, ge=0, lt=1, description="Least local weight BOLA may choose.")
-    probes: int = Field(default=10, ge=1, description="Weights BOLA tries.")
-    cautious: bool = Field(
-        default=True,
-        description="Keep the own model unless a mixture is better by more than the search's deviation; otherwise "
-        "take the weight with the highest score, as published.",
-    )
-    similarity: Literal["paper", "centred"] = Field(
-        default="centred",
-        description="``centred`` subtracts the median, which isolates a client unlike the others; ``paper`` does not.",
-    )
-    bola: bool = Field(default=True, description="Search the local weight; otherwise it is `alpha`.")
-    sega: bool = Field(default=True, description="Group the clients; otherwise all are one group, weighted by posts.")
     glecc: bool = Field(
         default=False,
         description="Add the constraint, as published. On real posts it cost a little NMI and half as much time again.",
     )
 
-    def train_client(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Trained:
-        """Aggregate locally, then optimise locally: one round at a client."""
-        start, weight = self.aggregate_locally(received, data, memory)
-        model = self.new_model(received["inputs"], start)
-        penalty = self.constraint(received) if self.glecc and received["round"] else None
-        loss = train_epochs(self, model, data, rng("batches"), penalty)
-        own = to_vector(model)
-        kept = replace(memory, personal=own, mixing=np.array([weight], np.float32))
-        return Trained(own, own, loss, kept, Message({"local_weight": float(kept.mixing[0])}))
+    # Sections 4.2 and 4.3, BOLA and SEGA, are `DualLearner`'s.
 
-    # Section 4.2: local aggregation by Bayesian optimisation (BOLA).
-
-    def aggregate_locally(self, received: Message, data: Dataset, memory: EventMemory) -> tuple[Singles, float]:
-        """Return the mixture of own and server's model, and the local weight (equations 2 and 3)."""
-        server = received["weights"]
-        if not memory.personal.size:
-            return server, 0.0
-        own = memory.personal
-
-        def mixture(weight: float) -> Singles:
-            return np.asarray(weight * own + (1 - weight) * server, dtype=np.float32)
-
-        probe = self.new_model(received["inputs"])
-
-        def score(weight: float) -> float:
-            from_vector(probe, mixture(weight))
-            return self.score(probe, data, "validation") or 0.0
-
-        if not self.bola:
-            return mixture(self.alpha), self.alpha
-        weight = search_weight(score, self.alpha, self.probes, cautious=self.cautious).weight
-        return mixture(weight), weight
-
-    # Section 4.3: global aggregation by two-dimensional structural entropy (SEGA).
-
-    def combine(self, state: EventState, answers: Answers) -> EventState:
-        """Compare the models, group the clients, and mix a model for each (equation 12)."""
-        names = answers.names
-        received = np.stack([answers[name]["weights"] for name in names])
-        rows = np.array([answers[name].weight for name in names])
-        share = np.tile(rows / max(rows.sum(), 1e-12), (len(names), 1))
-        likeness, groups = np.ones((len(names), len(names))), np.zeros(len(names), dtype=np.intp)
-        if self.sega:
-            rng = np.random.default_rng(state.shared.seed)
-            likeness = similarities(received, lambda row: self.new_model(state.inputs, row), state.inputs, rng)
-            groups = group_clients(likeness, self.similarity)
-            share = group_weights(likeness, groups)
-        mixtures = (share @ received.astype(np.float64)).astype(np.float32)
-        record = RoundRecord(
-            weights={name: float(answers[name]["local_weight"]) for name in names},
-            groups={name: int(group) for name, group in zip(names, groups, strict=True)},
-            similarities=likeness,
-        )
-        return replace(
-            state,
-            weights=received.mean(axis=0, dtype=np.float64).astype(np.float32),
-            models=dict(zip(names, mixtures, strict=True)),
-            record=(*state.record, record),
-        )
-
-    def own_message(self, state: EventState, client: str) -> Message:
-        """Send the model made for the client; a newcomer receives the mean."""
-        return Message({"weights": state.models[client]}) if client in state.models else EMPTY
+    def likeness(self, state: EventState, models: Singles) -> Floats:
+        """Return cosines of the models' answers to one random graph (equation 9)."""
+        rng = np.random.default_rng(state.shared.seed)
+        return similarities(models, lambda row: self.new_model(state.inputs, row), state.inputs, rng)
 
     # Section 4.4: local optimisation with the global-local event-centric constraint (GLECC).
 
-    def constraint(self, received: Message) -> Penalty:
+    def constraint(self, received: Message) -> Penalty | None:
         """Return ``a * L_GLECC`` with ``a = exp(min(L_own - L_server, 0))`` held fixed (equations 17 and 18)."""
+        if not (self.glecc and received["round"]):
+            return None
         import torch
 
         from cotempo.social.graph_model.losses import event_constraint, triplet_loss

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,12 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import nn
 
+    from cotempo.learners import RoundRecord
     from cotempo.social.detector.client import DetectorMemory
-    from cotempo.social.graph_model.data import EventMemory, RoundRecord
+    from cotempo.social.graph_model.data import EventMemory
     from cotempo.social.graph_model.learner import EventLearner
 
 
 MOST_CLIENTS = 4  # in figures
+TOLD_NEW = 0.8  # of posts of events left out; fewer are told of
 
 
 class FittedEvents(Fitted):
@@ -127,6 +128,12 @@ class FittedDetectors(Fitted):
         number = pluralize(found["event"].nunique(), "event")
         first = f"Found {number} in the posts of {of}; the largest, of {largest['client']}"
         told = f"{first}: {largest['keywords'] or largest['event']} ({pluralize(largest['size'], 'post')}{when})."
+        nameless = sum(self[name].store.nameless for name in self.outcome.memories)
+        if nameless:
+            every = nameless + int(found["size"].sum())
+            told += (
+                f" {nameless:,} of {pluralize(every, 'post')} {'belongs' if nameless == 1 else 'belong'} to no event."
+            )
         scores = [item.together for item in self.benefit.values()]
         if not scores:
             return told
@@ -135,7 +142,38 @@ class FittedDetectors(Fitted):
         few = f", from their {labelled:,} labelled posts of {size:,}" if labelled < size else ""
         return f"{told} {next(iter(self.benefit.values())).metric}: {plus_minus(scores)[1:]}{few}."
 
-    @cached_property
+    def advice(self) -> list[str]:
+        """Return what every result says, and what to know about posts: of no event, found, misdated, taken in later."""
+        lines, stores = super().advice(), {name: self[name].store for name in self.outcome.memories}
+        for name, store in stores.items():
+            found = [record for record in store.events if record.name.startswith(store.prefix) and not record.labelled]
+            if found and any(record.labelled for record in store.events):
+                names = ", ".join(f"{record.name} ({record.size:.0f})" for record in found[:5])
+                more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+                lines.append(f"{name}: found without any label: {names}{more}; name them with rename")
+            unseen = self[name].familiarity.unseen
+            if len(unseen) and (told := float(np.mean(unseen <= self[name].familiarity.level))) < TOLD_NEW:
+                lines.append(
+                    f"{name}: of posts of an event that nobody knows, about {told:.0%} would be outliers (measured by "
+                    "leaving each event out); the others would be named as a known one"
+                )
+        said = (
+            ("nameless", "belong to no event", "taken in as a stream they may become events"),
+            ("misdated", "have dates more than a year from all others", "those dates are not used"),
+        )
+        for field, what, then in said:
+            counts = {name: getattr(store, field) for name, store in stores.items() if getattr(store, field)}
+            if counts:
+                each = ", ".join(f"{count:,} of {name}" for name, count in list(counts.items())[:5])
+                more = f" and {len(counts) - 5} more clients" if len(counts) > 5 else ""
+                lines.append(f"posts that {what}: {each}{more}; {then}")
+        taken = {name: store.window for name, store in stores.items() if store.window}
+        if taken:
+            each = ", ".join(f"{pluralize(count, 'window')} by {name}" for name, count in list(taken.items())[:5])
+            lines.append(f"since the run, later posts were taken in: {each}")
+        return lines
+
+    @property
     def _events(self) -> Any:
         """Events of all clients, the largest of each first, each with a central post; `None` if there is no client."""
         import pandas as pd
@@ -145,7 +183,7 @@ class FittedDetectors(Fitted):
             return None
         events = pd.concat(found, ignore_index=True).sort_values(["client", "size"], ascending=[True, False])
         events = events.assign(posts=[posts[0] if posts else "" for posts in events["posts"]])
-        order = ["client", "keywords", "size", "start", "end", "posts"]
+        order = ["client", "event", "keywords", "size", "start", "end", "posts"]
         return events[[*order, *(name for name in events if name not in order)]]
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:
@@ -157,11 +195,12 @@ class FittedDetectors(Fitted):
 
         Of events with one name at several clients, a table shows how many posts each client has.
         """
-        if self._events is None:
+        events = self._events
+        if events is None:
             return super().tables()
-        sizes = self._events.pivot_table(index="event", columns="client", values="size", aggfunc="sum", fill_value=0)
+        sizes = events.pivot_table(index="event", columns="client", values="size", aggfunc="sum", fill_value=0)
         several = {"events_by_client": sizes.rename_axis(columns=None).reset_index()} if sizes.shape[1] > 1 else {}
-        return {"events": self._events, **several, **super().tables()}
+        return {"events": events, **several, **super().tables()}
 
     def links(self, encoder: Any = None, *, least: float = 0.5) -> Any:
         """Return events of different clients that are probably the same one, whatever their language, as a dataframe.

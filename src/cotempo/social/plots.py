@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotempo.data.tables import pluralize
 from cotempo.drawing.style import DASHES, PALETTE, RULE, SERIES, make_panels, move_apart, show_dates, styled
 from cotempo.social.detector.detection import OUTLIER
 from cotempo.social.detector.store import FOUND
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from cotempo.learners import RoundRecord
     from cotempo.social.detector.detection import Detection
     from cotempo.social.detector.model import Detector
     from cotempo.social.detector.store import EventRecord
-    from cotempo.social.graph_model.data import RoundRecord
 
 EVENTS_SHOWN = 15
 MARKERS = ("o", "s", "^", "D", "v")  # for events beyond the number of colours
@@ -94,7 +95,9 @@ def draw_detector(detector: Detector) -> Figure:
     which = "" if len(sample.text) >= sum(record.size for record in records) else "labelled or latest "
     left.set(title=f"{which}posts by event (grey: others)", xticks=[], yticks=[])
     left.spines[:].set_visible(False)
-    right.set(title="when events were (posts)", ylim=(max(len(largest), 1) - 0.5, -0.9))
+    misdated = detector.store.misdated
+    outside = f"\nnot shown: {pluralize(misdated, 'date')} more than a year from all others" if misdated else ""
+    right.set(title=f"when events were (posts){outside}", ylim=(max(len(largest), 1) - 0.5, -0.9))
     right.set_yticks(range(len(largest)), labels)
     right.tick_params(axis="y", left=False, labelleft=False)  # above the bars names have room at any width
     right.spines["left"].set_visible(False)

@@ -84,11 +84,13 @@ class PrivateDetector(PrivateForm):
             words, names = event_counts(features.words, labels, self.ngrams / 2)
             sums = {"event_words": words, "event_posts": names, "documents": np.array([float(posts.rows)])}
             return Message({**sums, "frequency": self._frequency(features.characters)}), None
-        if not posts.rows:
+        common = question.common
+        discovery = Discovery(self.inner, posts, features, self.inner.ngram_weights(common))
+        if not discovery.posts.rows:
             return Message(), None
-        own, common = Discovery(self.inner, posts, features).sums, question.common
+        own = discovery.sums
         total = EventSums(common["event_words"], common["event_posts"], own.time_distance, own.posts_with_time)
-        return Message(), Discovery(self.inner, posts, features, self.inner.ngram_weights(common)).describe(total)
+        return Message(), discovery.describe(total)
 
     def _frequency(self, characters: Counts) -> Floats:
         """Return how often n-grams occur, each post scaled down to the norm of `ngrams` of them."""

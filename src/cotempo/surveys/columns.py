@@ -19,6 +19,10 @@ NAMES = (*SHAPE, "missing", "whole", "tenth", "edge", "tail", "varies", "same", 
 #: Values that stand for a missing one, and the smallest share of rows that makes one of them suspicious.
 SIGNS_OF_MISSING, FEWEST_MISSING = (0.0, -1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0), 0.02
 
+LOGARITHMS = {2.0: "the logarithm to base 2", math.e: "the natural logarithm", 10.0: "the logarithm to base 10"}
+#: Larger powers of e are no values that anybody measured.
+MOST_EXPONENT = 100.0
+
 
 def column_figures(values: Floats, first: Array) -> dict[str, float]:
     """Return the figures of a column by name; `first` marks the first row of each sequence."""
@@ -71,6 +75,12 @@ def corrected(values: Floats, first: Array, own: Figures) -> Iterator[tuple[str,
         if conversion.offset:
             words = f"is off as {conversion.words} would be"
             yield "unit", conversion.factor * values + conversion.offset, words
+    for base, name in LOGARITHMS.items():
+        if np.abs(known).max(initial=0.0) * math.log(base) < MOST_EXPONENT:
+            yield "logarithm", base**values, f"looks like {name} of the others': give the values themselves"
+        if known.min(initial=1.0) > 0:
+            plain = f"looks like the values of which the others' are {name}: take the logarithm"
+            yield "logarithm", np.log(values) / math.log(base), plain
     yield "sign", -values, "has the opposite sign of the others'"
     if is_coded(known) and len(np.unique(known)) > 1:
         yield "coding", values - 1, "is coded by numbers that are 1 larger than the others', such as 1/2 against 0/1"

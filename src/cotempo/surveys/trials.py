@@ -21,6 +21,7 @@ CHANCE = 1e-4
 KINDS = (
     "unit", "sign", "columns", "coding", "missing", "limits", "rounding", "constant", "cumulated", "lag", "repeats",
     "sampling", "zone", "dates", "clock", "texts",
+    "logarithm",
 )  # fmt: skip
 
 

@@ -100,3 +100,17 @@ def test_a_site_that_leaves_before_the_end_of_a_resumed_run_costs_nothing(
         ended = ct.resume(tmp_path / "run", progress=False)
     assert ended.digest == whole(tables, 7)
     assert "cedar" in ended.names
+
+
+def test_a_server_that_knows_nobody_for_a_while_after_a_restart_is_waited_for(
+    made: PaperDeployment, tables: dict[str, ct.Series], fit: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, calls = made.channel.nodes, []
+
+    def forgetful() -> dict[str, int]:
+        calls.append(len(calls))
+        return {} if len(calls) in (6, 7, 8) else nodes()
+
+    monkeypatch.setattr(made.channel, "nodes", forgetful)
+    assert fit().digest == whole(tables, 7)
+    assert len(calls) > 8

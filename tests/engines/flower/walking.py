@@ -14,7 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series, Table
-from cotempo.federation import Answers, Ask, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec, register
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Expect,
+    Message,
+    Method,
+    Metrics,
+    Question,
+    Reducer,
+    Rng,
+    Roster,
+    Spec,
+    Staleness,
+    register,
+)
+from cotempo.robust.reducer import SCREEN
 
 
 @dataclass(frozen=True)
@@ -79,3 +94,14 @@ def disturb(gate: Path, who: str, here: NDArray[np.float64]) -> NDArray[np.float
         (gate / f"starve-{who}").unlink()
         return np.empty(2**55)
     return here
+
+
+@register()
+class Strolling(Walking):
+    """A walk whose answers may come late."""
+
+    reducer: ClassVar[Reducer] = SCREEN  # as methods of the library have it
+
+    @property
+    def staleness(self) -> dict[str, Staleness]:
+        return {"walk": "weighted"}

@@ -10,7 +10,7 @@ from cotempo.events import FedNeural
 from cotempo.events.neural.federated import make_gaps
 from cotempo.events.records.record import Record
 
-WRAPPED = ("rmtpp", "sahp", "thp", "nhp")
+WRAPPED = ("rmtpp", "sahp", "thp", "nhp", "attnhp", "odetpp")
 HAVE = importlib.util.find_spec("easy_tpp") is not None
 
 
@@ -53,15 +53,17 @@ def test_a_perceptron_learns_excitation(clients):
 
 
 @pytest.mark.skipif(not HAVE, reason="easy-tpp is not installed")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRAPPED)
 def test_wrapped_models_are_scored_by_our_likelihood(clients, name):
     check(clients, model=name)
 
 
 @pytest.mark.skipif(HAVE, reason="easy-tpp is installed")
-def test_a_missing_package_is_named(clients):
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_missing_package_is_named(clients, name):
     with pytest.raises(CotempoError, match="baselines"):
-        FedNeural(model="rmtpp", rounds=1).fit(clients)
+        FedNeural(model=name, rounds=1).fit(clients)
 
 
 def test_gaps_cover_windows_and_long_sequences_begin_anew():

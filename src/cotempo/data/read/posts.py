@@ -13,9 +13,10 @@ from cotempo.data.problems import quote
 from cotempo.data.read.reader import read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.read.times import Times, to_times
-from cotempo.data.tables import READERS
+from cotempo.data.tables import READERS, pluralize
 from cotempo.errors import warn
 
+EPOCH = 3e8  # seconds of nine years
 SIGNS = {"hashtags": "#", "mentions": "@"}
 _WHOLE = re.compile(r"^(-?\d+)\.0+$")
 
@@ -42,8 +43,8 @@ def read_posts(
     dict of Posts
         Posts are in the order of the source, so that results can be put beside its rows. ``hashtags`` and ``mentions``
         may be space-separated text or lists; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
-        unlabelled; labels lose white space around them and the ``.0`` of whole numbers. Columns with other names are
-        kept in ``extra``.
+        unlabelled, one without text stays with an empty one; labels lose white space around them and the ``.0`` of
+        whole numbers. Columns with other names are kept in ``extra``.
 
     Examples
     --------
@@ -69,10 +70,18 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
     if not any(letter.isalpha() for text in sheet.text("text").to_pylist() for letter in text or ""):
         sheet.note("must hold words, got none in any row; name the right column with columns={'text': ...}", "text")
     clients, texts = sheet.clients, sheet.text("text").to_pylist()
-    empty = np.array([text is None or not text.strip() for text in texts])
-    sheet.note_rows(np.flatnonzero(empty), "must hold some text in every row; drop posts without any", "text")
+    texts = ["" if text is None else text for text in texts]
+    if empty := sum(not text.strip() for text in texts):
+        sheet.reading.remark(f"{pluralize(empty, 'post')} without any text, which belong to no event", sheet.client)
     present = tuple(name for name in OPTIONAL if name in sheet.columns)
     times = to_times(sheet, "time", needed=False) if "time" in present else Times(np.full(sheet.rows, np.nan))
+    plain = times.values[np.isfinite(times.values)]
+    if not times.unit and len(plain) and np.median(plain) > EPOCH:
+        since = "milliseconds" if np.median(plain) > 1000 * EPOCH else "seconds"
+        note = f"times look like {since} since 1970 and are taken for plain numbers; to have dates, convert them first"
+        sheet.reading.remark(
+            f"{note}, such as by pandas.to_datetime(time, unit={'ms' if since[0] == 'm' else 's'!r})", sheet.client
+        )
     columns: dict[str, Any] = {name: _tags(sheet, name) for name in SIGNS if name in present}
     if "author" in present:
         columns["author"] = tuple(name or None for name in sheet.text("author").to_pylist())

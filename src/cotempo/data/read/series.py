@@ -11,6 +11,7 @@ from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS
+from cotempo.errors import DataError, nearest
 
 
 def read_series(
@@ -24,6 +25,7 @@ def read_series(
     missing: Sequence[str | float] = (),
     without: Sequence[str] = (),
     decimal: str = "",
+    resample: str | float | Mapping[str, str | float] = "",
 ) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.
 
@@ -39,6 +41,10 @@ def read_series(
         Columns to leave out, by their names in the source, such as ``["operator"]``; each must be in some source.
     decimal
         The sign before decimals, ``","`` or ``"."``, by default guessed for files; the other one marks thousands.
+
+    resample
+        Take means over so long, such as ``"1h"``, as `Series.resample` does, so that rows are equally far apart at all
+        clients; or that by client, for these only.
 
     Returns
     -------
@@ -59,7 +65,11 @@ def read_series(
     _refuse_empty_features(found, reading.problems)
     reading.finish()
     first = next(iter(found.values())).features
-    return {name: _reorder(table, first) for name, table in found.items()}
+    steps = resample if isinstance(resample, Mapping) else dict.fromkeys(found, resample)
+    if unknown := [name for name in steps if name not in found]:
+        raise DataError(f"resample must name clients, {unknown[0]!r} is none{nearest(unknown[0], found)}")
+    tables = {name: _reorder(table, first) for name, table in found.items()}
+    return {name: table.resample(steps[name]) if steps.get(name) else table for name, table in tables.items()}
 
 
 READERS["series"] = read_series

@@ -19,6 +19,7 @@ from cotempo.typing import Floats, Indices
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
 DECIMALS = (",", ".")
+MEANINGS = ("client", "time", "sequence", "author", "event")  # of columns
 
 Columns = Mapping[str, str | Mapping[str, str]]
 """What columns are called in a source, by the name they get; or that by client, where sources differ."""
@@ -225,7 +226,9 @@ class Sheet:
         for name in missing:
             wanted = called.get(name, name)
             advice = f"; the columns are: {given}" + ("" if wanted != name else f"; pass columns={{{name!r}: ...}}")
-            self.note(f"a column {wanted!r} must be there{nearest(wanted, present)}{advice}", name)
+            # A column with a meaning of its own, such as time, is no misspelt text.
+            others = [column for column in present if column not in MEANINGS]
+            self.note(f"a column {wanted!r} must be there{nearest(wanted, others)}{advice}", name)
         if not missing and self.rows == 0:
             self.note("a table must have at least one row")
         if missing or self.rows == 0:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 CELLS = 1000
 # Mean of an intensity, and centre and deviation of its logarithm, ``(times,)`` each.
 LogNormal = tuple[Floats, Floats, Floats]
-# How finely a period is looked at, and the most cells that many periods are cut into.
-PER_PERIOD, MOST_CELLS = 48, 200_000
+# How finely a period or the span is looked at, twice as finely as curves are learned, and the most cells of a stretch.
+PER_PERIOD, MOST_CELLS = 2016, 200_000
 # Where nobody says how far to look for the next event: until this many are expected, one in a million misses it.
 SURELY = 14.0
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
@@ -61,6 +61,13 @@ class Count(NamedTuple):
     mean: float
     lower: float
     upper: float
+
+    @classmethod
+    def from_masses(cls, mean: float, masses: Floats, level: float) -> Count:
+        """Return the count of Poisson processes with these expected numbers; its interval always holds the mean."""
+        drawn = np.random.default_rng(0).poisson(np.resize(masses, 20_000))
+        lower, upper = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2], method="inverted_cdf").tolist()
+        return cls(mean, min(float(lower), float(np.floor(mean))), max(float(upper), float(np.ceil(mean))))
 
 
 class Intensity(Saved, ABC):
@@ -242,11 +249,33 @@ class IntensityOverTime(Intensity):
         first, last = self.stretch(start, end)
         if first == last:
             return Count(0.0, 0.0, 0.0)
-        cells = CELLS if self.period is None else (last - first) / self.period * PER_PERIOD
-        stretch = Grid(first, last, int(np.clip(cells, CELLS, MOST_CELLS)))
-        drawn = np.random.default_rng(0).poisson(np.resize(self.masses(stretch), 20_000))
-        tails = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2], method="inverted_cdf")
-        return Count(float(self.mean(stretch.middles).sum() * stretch.width), *map(float, tails))
+        around = self.span[1] - self.span[0] if self.period is None else self.period
+        stretch = Grid(first, last, int(np.clip((last - first) / around * PER_PERIOD, CELLS, MOST_CELLS)))
+        return Count.from_masses(self.mass(stretch), self.masses(stretch), level)
+
+    def mass(self, stretch: Grid) -> float:
+        """Return the integral of the mean intensity over a stretch of time."""
+        return float(self.mean(stretch.middles).sum() * stretch.width)
+
+    def survival(self, times: Any, after: Any = None, level: float = 0.95) -> Band:
+        """Return the chance that a sequence has no event from `after` until each time, with a band for it.
+
+        For tables of `Events.from_durations` this is the survival function; `after` is by default where the span
+        begins. The median is ``predict_next(after).quantile(0.5)``.
+        """
+        check_level(level)
+        begin = self.span[0] if after is None else self.clock.number(after)
+        at, tails = self.numbers(times), [0.5 - level / 2, 0.5 + level / 2]
+        found = np.ones((3, at.size))
+        for place, time in enumerate(at.ravel().tolist()):
+            if time < begin:
+                raise ParameterError(f"times must not lie before {self.clock.text(begin)}, got {self.clock.text(time)}")
+            if time > begin:
+                stretch = Grid(begin, time, CELLS)
+                mean = np.exp(-self._mass(stretch)[-1])
+                lower, upper = np.quantile(np.exp(-self.masses(stretch)), tails)
+                found[:, place] = mean, min(lower, mean), max(upper, mean)
+        return Band(*found).reshape(at.shape)
 
     @abstractmethod
     def masses(self, stretch: Grid) -> Floats:

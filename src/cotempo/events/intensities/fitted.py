@@ -12,6 +12,7 @@ import numpy as np
 from cotempo.data import Events
 from cotempo.data.clock import Clock
 from cotempo.errors import DataError, Problem, nearest
+from cotempo.events.base_measure import cells_of
 from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
 from cotempo.events.curves.timeline import CELLS, FLOOR, OwnRate
 from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
@@ -271,8 +272,11 @@ class SharedCurve(DrawnIntensity):
     def drawn_inside(self, times: Floats) -> Floats:
         """Return draws of the client's rate, ``(draws, times)``."""
         times = self.local(times)
-        cell = self._profile.place(times)
-        drawn = self._curves(self._profile.share(times), cell)
+        return self._drawn(self._profile.share(times), self._profile.place(times))
+
+    def _drawn(self, place: Floats, cell: Indices) -> Floats:
+        """Return draws of the client's rate at places of the curve, from 0 to 1, and their cells."""
+        drawn = self._curves(place, cell)
         kept, stream = self._kept, np.random.default_rng(1)
         level = np.sqrt(kept.level) * stream.standard_normal((len(drawn), 1))
         # By their covariance: hours that deviate one by one say little about a week, if they did together much.
@@ -294,6 +298,22 @@ class SharedCurve(DrawnIntensity):
         drawn = self._curves((cells + 0.5) / len(cells), cells) / self.curve
         mass = self.memory.cells[1] * self._kept.rate
         return np.asarray((strength + mass.sum()) / (strength + drawn @ mass))[:, None]
+
+    def _watched(self, stretch: Grid) -> Floats:
+        """Return how long a stretch of time is in each cell of the period, ``(cells,)``."""
+        watched: Floats = cells_of(self.state.design, self.read([], (stretch.start, stretch.end)))[1]
+        return watched
+
+    def mass(self, stretch: Grid) -> float:
+        """Return the sum over cells: middles of a grid may meet peaks of the curve too often or never."""
+        return float(self._watched(stretch) @ self._kept.rate) if self.anytime else super().mass(stretch)
+
+    def masses(self, stretch: Grid) -> Floats:
+        """Return the sums of the draws over cells."""
+        if not self.anytime:
+            return super().masses(stretch)
+        cells = np.arange(len(self.curve))
+        return np.asarray(self._drawn((cells + 0.5) / len(cells), cells) @ self._watched(stretch))
 
     @property
     def ceiling(self) -> float:

@@ -120,11 +120,12 @@ class FedNeural(FedAvgLearner):
     metric: ClassVar[str] = "held-out gain in nats per event"
     Memory: ClassVar[type | None] = NeuralMemory
 
-    model: Literal["mlp", "dec-ode", "tcvae", "tcddm", "rmtpp", "sahp", "thp", "nhp"] = Field(
+    model: Literal["mlp", "dec-ode", "tcvae", "tcddm", "rmtpp", "sahp", "thp", "nhp", "attnhp", "odetpp"] = Field(
         default="mlp",
         description="``'mlp'`` (a perceptron of elapsed time, last gaps and time), ``'dec-ode'`` (an influence of each "
         "event that follows a differential equation), ``'tcvae'`` or ``'tcddm'`` (the next gap by a variational or a "
-        "diffusion decoder), or one of easy-tpp's (extra `baselines`): ``'rmtpp'``, ``'sahp'``, ``'thp'``, ``'nhp'``",
+        "diffusion decoder), or one of easy-tpp's (extra `baselines`): ``'rmtpp'``, ``'sahp'``, ``'thp'``, ``'nhp'``, "
+        "``'attnhp'``, ``'odetpp'``",
     )
     learning_rate: float = Field(default=5e-3, gt=0, description="Adam's step")
     batch: int = Field(default=16, ge=1, description="sequences a step of training takes")

@@ -19,6 +19,8 @@ from cotempo.events.records.history import SPIKES
 from cotempo.typing import Floats
 
 WIDTH, LEAST = 32, 1e-9
+#: easy-tpp's classes by the names of `FedNeural`.
+WRAPPED = {"rmtpp": "RMTPP", "sahp": "SAHP", "thp": "THP", "nhp": "NHP", "attnhp": "AttNHP", "odetpp": "ODETPP"}
 Parts = tuple[Tensor, Tensor]
 
 
@@ -69,17 +71,19 @@ class Wrapped(GapModel):
         try:
             models = import_module("easy_tpp.model")
         except ImportError as error:
-            text = "rmtpp, sahp, thp and nhp need easy-tpp, which is not installed; pip install 'cotempo[baselines]'"
+            text = f"{', '.join(WRAPPED)} need easy-tpp, which is not installed; pip install 'cotempo[baselines]'"
             raise CotempoError(text) from error
         config = SimpleNamespace(
             loss_integral_num_sample_per_step=1, hidden_size=WIDTH, num_event_types=1, num_event_types_pad=3,
             pad_token_id=PADDING, thinning=None, gpu=-1, use_mc_samples=True, time_emb_size=16, use_ln=False,
-            num_layers=2, num_heads=2, dropout_rate=0.0, model_specs={},
+            num_layers=2, num_heads=2, dropout_rate=0.0, model_specs={"ode_num_sample_per_step": 2},
         )  # fmt: skip
-        self.inner: Any = getattr(models, name.upper())(config)
+        self.inner: Any = getattr(models, WRAPPED[name])(config)
+        self.counts_from_start = name == "attnhp"
 
     def rate(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, ahead: Tensor) -> Tensor:
-        """Return per unit of time, ``(sequences, gaps, times)``."""
+        """Return per unit of time, ``(sequences, gaps, times)``; AttNHP is asked by times since the start."""
+        ahead = ahead + time[..., None] if self.counts_from_start else ahead
         found: Tensor = self.inner.compute_intensities_at_sample_times(time, before, kind, ahead)[..., 0]
         return found
 

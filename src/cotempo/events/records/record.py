@@ -45,12 +45,14 @@ class Record:
     types: Floats
 
     @classmethod
-    def of(cls, events: Events, *, condition: bool = True, marks: bool = False) -> Record:
-        """Read a table; nothing is held out yet. With `marks`, types are counted.
+    def of(cls, events: Events, *, condition: bool = True, marks: bool = False, local: bool = False) -> Record:
+        """Read a table; nothing is held out yet. With `marks`, types are counted; with `local`, times are local.
 
         With `condition`, the first event of a sequence is history and not counted when it stands exactly at the
-        window's start: a window that begins with its first event was opened by it.
+        window's start: a window that begins with its first event was opened by it. Times that were cut down to steps
+        are spread over them.
         """
+        events = _localize(events.spread()) if local else events.spread()
         number = np.searchsorted(events.names, events.sequence)
         new = np.ones(len(number), dtype=bool)
         new[1:] = (np.diff(number) > 0) | (np.diff(events.time) > 0)
@@ -157,7 +159,7 @@ def read_record(table: Table, *, condition: bool = True, marks: bool = False, lo
     assert isinstance(table, Events)  # a method's `check` saw the schema
     if not len(table.names):
         raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-    return Record.of(_localize(table) if local else table, condition=condition, marks=marks)
+    return Record.of(table, condition=condition, marks=marks, local=local)
 
 
 def _localize(table: Events) -> Events:

@@ -42,6 +42,7 @@ from cotempo.federation import (
     standard_error,
 )
 from cotempo.networks.admm.acyclicity import prune
+from cotempo.networks.levels import compare_levels
 from cotempo.networks.moments import (
     METRIC,
     Gram,
@@ -52,7 +53,6 @@ from cotempo.networks.moments import (
     varying,
 )
 from cotempo.networks.network import Network
-from cotempo.networks.offsets import compare_offsets
 from cotempo.robust.per_row import about_own_median
 from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
@@ -234,7 +234,7 @@ class TrialThenFit(Method):
         """Cut the table into transitions, the last fifth held out; too few are refused."""
         assert isinstance(table, Series)  # `check` saw the schema
         check_table(table)
-        (rows, weights), lags = cut_transitions(table, self.lags), self.lags
+        (rows, weights, _), lags = cut_transitions(table, self.lags), self.lags
         if len(rows) < MINIMUM_TRANSITIONS:
             must = (
                 f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are "
@@ -378,8 +378,8 @@ class TrialThenFit(Method):
             return replace(state, stage="spread", rows=rows, mean=mean), {}
         if state.stage == "spread":
             squares, own, clients = answers.sum["squares"], answers.sum["own"], len(answers.names)
-            between = np.stack([squares[1, : len(own)] - own, np.full(len(own), float(clients))])
-            apart = compare_offsets(between, squares[1, : len(own)], np.full(len(own), state.rows[1]))
+            more, free = np.full(len(own), clients - 1.0), np.full(len(own), max(state.rows[1] - clients, 1.0))
+            apart = compare_levels(squares[1, : len(own)], own, more, free)
             return self._pool(replace(state, apart=float(apart.max())), squares, clients), {}
         if state.stage == "compare":
             return self._choose(state, answers)
@@ -448,8 +448,8 @@ class TrialThenFit(Method):
             fields = {"squares": squares, "own": own, "rows": rows}
             return Expect(fields, sums=True, rows=count_rows, alike=lambda one: {"own": about_own_median(one["own"])})
         if phase == "solve":
-            fields = self._solve_fields(state)
-            return Expect(fields, sums=True, weight=(1, 1e12), rows=lambda message: 1.0, alike=_fit_of)
+            solving = self._solve_fields(state)
+            return Expect(solving, sums=True, weight=(1, 1e12), rows=lambda message: 1.0, alike=_fit_of)
         fields = {
             "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
             "densities": Spec((candidates,), description="how well the networks learned together predict them, summed"),

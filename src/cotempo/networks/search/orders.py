@@ -183,7 +183,9 @@ def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int
     if len(past):  # take off what the lags explain; a slight ridge keeps short series solvable
         left = left - mixed.T @ np.linalg.solve(past + 1e-6 * np.diag(past.diagonal()), mixed)
     if scaled:
-        spread = np.sqrt(left.diagonal())
+        # What the lags explain wholly leaves rounding, of either sign.
+        spread = np.sqrt(np.maximum(left.diagonal(), 1e-12 * gram.diagonal()[:variables]))
+        spread = np.where(spread > 0, spread, 1.0)
         left = left / np.outer(spread, spread)
     order: list[int] = []
     pivots = np.empty(variables)

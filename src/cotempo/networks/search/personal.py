@@ -47,3 +47,20 @@ def score_shares(
             density = log_densities(rows[judged], Network(found.within, found.across), own.mean, found.variance)
             scores[index] += float(density[:, kept].sum()) / len(rows)
     return scores
+
+
+def judge_shares(
+    rows: Floats,
+    mean: Floats,
+    own: Gram,
+    others: Gram,
+    knowledge: PriorKnowledge,
+    rng: np.random.Generator,
+    scaled: bool,
+) -> Floats:
+    """Return the log-density of held-out rows under the network of each share, `(shares, rows)`."""
+    options = SearchOptions("bayes", restarts=0, averaged=False, scaled=scaled)
+    found = [learn_personal(own, others, float(share), knowledge, rng, options) for share in SHARES]
+    return np.array(
+        [log_densities(rows, Network(one.within, one.across), mean, one.variance).sum(axis=1) for one in found]
+    )

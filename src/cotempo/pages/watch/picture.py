@@ -13,7 +13,7 @@ from cotempo.data import Schema
 from cotempo.federation.fitted import Outcome, load
 from cotempo.report.tables import Picture
 from cotempo.runs.experiment import Experiment
-from cotempo.runs.folder import read_experiment, read_lines
+from cotempo.runs.folder import PREVIEWS, read_experiment, read_lines
 from cotempo.storage.files import read_hashed
 from cotempo.storage.tree import decode, unstack
 
@@ -48,10 +48,14 @@ class PictureBook:
 
 
 def newest_source(run: Path) -> str:
-    """Return ``result`` for a finished run, else the name of its newest checkpoint; empty if there is neither."""
+    """Return ``result`` for a finished run, else the name of its newest checkpoint; empty if there is neither.
+
+    A preview, while there is one, is newer than any.
+    """
     if (run / "result" / "fitted.json").is_file():
         return "result"
-    return max((path.name for path in (run / "checkpoints").glob("step-*.safetensors")), default="")
+    found = [*(run / "checkpoints").glob(PREVIEWS)] or [*(run / "checkpoints").glob("step-*.safetensors")]
+    return max((path.name for path in found), default="")
 
 
 def draw(run: Path, source: str) -> Picture | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from cotempo.series.filling.gaps import interpolate_rows
 from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian
 from cotempo.series.moments.model_choice import PRIORS, hidings, piece_stream
-from cotempo.series.moments.moments import Units, WindowMoments
-from cotempo.series.seriesmoments import own_sums
+from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
+from cotempo.series.seriesmoments import learn, own_sums
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 
@@ -39,7 +39,11 @@ class Choice:
 
     are the moments it fills with, `share` is :math:`s` and `prior` one of `PRIORS`. `alone` and `together` are sums of
     absolute errors on hidden cells in each block of rows, in the owner's deviations, ``(blocks,)``; `cells` says how
-    many were hidden. `lines` is the sum of errors of linear interpolation there.
+    many were hidden. `lines` is the sum of errors of linear interpolation there, and `pooled` that of :math:`s = 1`.
+    `sensors` has the mean error of the chosen filling and of the line for each feature, in its unit, ``(2, features)``.
+
+    Alone is what `SeriesMoments` learns from the owner's rows, in the owner's own units: nothing that others have or do
+    can change it.
     """
 
     share: float
@@ -48,47 +52,57 @@ class Choice:
     together: Floats
     cells: int
     lines: float = 0.0
+    pooled: float = 0.0
+    sensors: Floats = field(default_factory=lambda: np.zeros((2, 0)))
 
     def process(self, own: WindowMoments, total: WindowMoments) -> Gaussian:
         """Return the process for an owner's moments and those of all."""
         return Gaussian.of(own * (1 - self.share) + total * self.share, PRIORS[self.prior])
 
 
-def follow(rows: SeriesRows, units: Units, sums: PooledSums) -> Choice:
+def follow(rows: SeriesRows, units: Units, sums: PooledSums, window: int) -> Choice:
     """Choose how far to follow the others: hide cells, learn from the rest, alone and with shares of others' sums.
 
-    Gaps hidden are like those the rows have. With too few cells to hide, an owner follows the others fully.
+    Gaps hidden are like those the rows have. With too few cells to hide, an owner follows the others fully. `window` is
+    that of the owner's own model.
     """
-    inner = units.rows(rows)
-    target = hide_alike(inner)
+    mine = find_units(**sum_units(rows))
+    target = hide_alike(mine.rows(rows))
     blocks = np.arange(len(target)) // BLOCK_ROWS
-    hidden = SeriesRows(np.where(target, np.nan, rows.values), rows.lengths)
+    left = SeriesRows(np.where(target, np.nan, rows.values), rows.lengths)
     if target.sum() < FEWEST_HIDDEN or len(np.unique(blocks[target.any(axis=1)])) < FEWEST_BLOCKS:
         return Choice(1.0, sums.prior, np.zeros(0), np.zeros(0), 0)
-    own, others = own_sums(hidden, units, len(sums.total.products)), sums.total + sums.sent * -1.0
-    spread = np.sqrt(_variances(inner))
-
-    left = SeriesRows(np.where(target, np.nan, inner.values), rows.lengths)
+    spread, cells = mine.step * np.sqrt(_variances(mine.rows(rows))), int(target.sum())
 
     def errors_of(filled: Floats) -> Floats:
-        errors = np.abs(filled - inner.values) / spread
+        errors = np.abs(filled - rows.values) / spread
         return np.asarray(np.bincount(blocks, np.where(target, errors, 0.0).sum(axis=1)), dtype=np.float64)
 
-    def judge(share: float, prior: int) -> Floats:
-        return errors_of(Gaussian.of(own + others * share, PRIORS[prior]).fill(left))
+    def by_sensor(filled: Floats) -> Floats:
+        sums = np.where(target, np.abs(filled - rows.values), 0.0).sum(axis=0)
+        return np.where(target.any(axis=0), sums / np.maximum(target.sum(axis=0), 1), np.nan)
 
-    cells, lines = int(target.sum()), float(errors_of(interpolate_rows(left, np.zeros(left.values.shape[1]))).sum())
-    alone = [judge(0.0, prior) for prior in range(len(PRIORS))]
-    prior = int(np.argmin([each.sum() for each in alone]))
+    line = interpolate_rows(left, np.zeros(left.values.shape[1]))
+    lines = float(errors_of(line).sum())
+    model, _, _ = learn(left, window)
+    filled = [model.measure(left)[0]]
+    alone = errors_of(filled[0])
+    others = sums.total + sums.sent * -1.0
     if not others.counts.any():
-        return Choice(0.0, prior, alone[prior], alone[prior], cells, lines)
-    tried = [(0.0, prior), *((share, prior) for share in SHARES[1:-1]), (1.0, sums.prior)]
-    errors = np.array([alone[prior], *(judge(*each) for each in tried[1:])])
+        each = np.stack([by_sensor(filled[0]), by_sensor(line)])
+        return Choice(0.0, model.prior, alone, alone, cells, lines, sensors=each)
+    own, inner = own_sums(left, units, len(sums.total.products)), units.rows(left)
+
+    tried = [(0.0, model.prior), *((share, model.prior) for share in SHARES[1:-1]), (1.0, sums.prior)]
+    for share, prior in tried[1:]:
+        filled.append(units.undo(Gaussian.of(own + others * share, PRIORS[prior]).fill(inner)))
+    errors = np.array([errors_of(each) for each in filled])
     best, odd = int(errors.sum(axis=1).argmin()), np.arange(errors.shape[1]) % 2 == 1
     # Blocks in turn: what is chosen on one half is judged on the other; an owner that follows nobody gains nothing.
     halves = (errors[errors[:, other].sum(axis=1).argmin()] for other in (~odd, odd))
     together = np.where(odd, *halves) if best else errors[0]
-    return Choice(*tried[best], errors[0], together, cells, lines)
+    each = np.stack([by_sensor(filled[best]), by_sensor(line)])
+    return Choice(*tried[best], errors[0], together, cells, lines, float(errors[-1].sum()), each)
 
 
 def hide_alike(rows: SeriesRows) -> NDArray[np.bool_]:

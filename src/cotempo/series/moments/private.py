@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.stats import norm
 
 from cotempo.data import Table
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
@@ -27,9 +28,10 @@ from cotempo.series.fedmoments import MomentsMemory, MomentsState, NamedRows
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.marginals import DEVIATIONS, Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL
 from cotempo.series.moments.moments import Units, WindowMoments
-from cotempo.series.seriesmoments import QUANTILES, Marginals, MomentsModel
+from cotempo.series.seriesmoments import MomentsModel
 from cotempo.series.windows import Timing
 from cotempo.typing import Floats
 
@@ -155,7 +157,7 @@ class PrivateMoments(PrivateForm):
             centre, spread = locate(levels, state.low, state.high)
             top = np.log(state.high - state.low)
             middle, half = locate(sizes, top + math.log(SMALLEST), top)
-            quantiles = quantiles_of(levels, state.low, state.high, QUANTILES, deviation)
+            quantiles = quantiles_of(levels, state.low, state.high, norm.cdf(DEVIATIONS), deviation)
             found = replace(state, phase="moments", centre=centre, spread=spread, quantiles=quantiles)
             return replace(found, step=np.exp(middle + half) / QUANTILE), {}
         scale = self.scales("moments", answers.sum)["products"]
@@ -199,7 +201,11 @@ class PrivateMoments(PrivateForm):
         learned, count = self.learned(state), len(state.features)
         # Where noise drowned the histogram, all quantiles may be one.
         deviation = np.maximum(state.quantiles.std(axis=1), (state.high - state.low) / BINS / 4) / state.step
-        marginals = Marginals(state.quantiles, state.products[0, :, 0] * np.outer(deviation, deviation))
+        products = state.products.copy()
+        products[1, :, 1] = products[0, :, 0] * np.outer(deviation, deviation)
+        lags = Marginals.of_moments(WindowMoments(products, np.ones((count, count)))).lags
+        size = np.sqrt(lags[0].diagonal())
+        marginals = Marginals(state.quantiles, lags / np.outer(size, size))
         process, own = Gaussian.of(learned.moments, PRIORS[learned.prior]), Calibration.none(count)
         return MomentsModel(state.features, np.arange(count), window, own, timing, learned.units, process, marginals)
 

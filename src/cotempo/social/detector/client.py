@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cotempo.data import Posts
+from cotempo.data.posts import far_times
 from cotempo.federation import NOT_COMPARED
-from cotempo.social.clustering import assign_outliers, group_known, mutual_information
-from cotempo.social.detector.detection import softmax
+from cotempo.social.clustering import assign_outliers, centres_of, group_known, mutual_information
+from cotempo.social.detector.detection import OUTLIER, softmax
 from cotempo.social.detector.event_sums import EventSums
 from cotempo.social.detector.features import Features, fold
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.ridge import Ridge, WordPrior, fit_ridge, leave_out, left_out_odds
 from cotempo.social.detector.space import EventTimes, PostSpace, covariance_inside, refine, whitening
-from cotempo.social.detector.store import EventStore, event_name, make_store
+from cotempo.social.detector.store import FOUND, EventStore, Sample, event_name, make_store
+from cotempo.social.detector.unlabelled import find_unlabelled
+from cotempo.social.detector.words import has_words
 from cotempo.social.encoders.characters import CharacterEncoder, Counts
 from cotempo.typing import Floats, Indices, Singles
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from cotempo.social.detector.method import EventDetector
 
 HELD_OUT = 0.2
+PASSES = 2
 FEWEST_HELD_OUT = 10
 FOLDS = 5
 RESAMPLES = 200
@@ -49,15 +54,19 @@ class DetectorMemory:
 class Discovery:
     """A client's posts in the space of its encoder.
 
-    `ngram_weights`, the encoder's, come from the sums and are not needed to make these.
+    Posts without any word are left out, and dates that are years away from all others are none. `ngram_weights`, the
+    encoder's, come from the sums and are not needed to make these.
     """
 
     def __init__(self, method: EventDetector, posts: Posts, features: Features, ngram_weights: Singles = NO_WEIGHTS):
         self.method = method
-        self.posts = posts
-        self.features = features
+        worded = np.flatnonzero([has_words(text) for text in posts.text])
+        far = far_times(posts.time, posts.unit)
+        self.wordless, self.misdated = posts.rows - len(worded), int(far.sum())
+        self.posts = replace(posts, time=np.where(far, np.nan, posts.time)).select(worded)
+        self.features = features.select(worded)
         self.ngram_weights = ngram_weights
-        self.labels = np.array([label or "" for label in posts.event])
+        self.labels = np.array([label or "" for label in self.posts.event], dtype=np.str_)
         self.labelled = np.flatnonzero(self.labels != "")
 
     @cached_property
@@ -94,24 +103,54 @@ class Discovery:
         names, codes = np.unique(self.labels[rows], return_inverse=True)
         return EventTimes.of(self.posts.time[rows], codes, len(names))
 
+    @cached_property
+    def found(self) -> Indices:
+        """The number of the event without any label that each post belongs to, -1 for the others, ``(posts,)``."""
+        times = np.full(self.posts.rows, np.nan) if self.method.time == "ignore" else self.posts.time
+        return find_unlabelled(self.encoder, self.posts.text, self.labels.tolist(), times, self.method.smallest)
+
+    @cached_property
+    def unlabelled(self) -> Indices:
+        """The posts without a label that may be about a labelled event."""
+        return np.flatnonzero((self.labels == "") & (self.found < 0))
+
     def describe(self, total: EventSums) -> DetectorMemory:
         """Find and describe the client's events."""
-        return self._describe_labelled(total) if len(self.labelled) else self._find(total)
+        memory = self._describe_labelled(total) if len(self.labelled) else self._find(total)
+        nameless = memory.store.nameless + self.wordless
+        return replace(memory, store=replace(memory.store, nameless=nameless, misdated=self.misdated))
 
     def _describe_labelled(self, total: EventSums) -> DetectorMemory:
-        """Learn a classifier, and describe labelled events with centres refined by unlabelled posts."""
-        rows = self.labelled
+        """Learn a classifier, and describe labelled events with centres refined by unlabelled posts; find others."""
+        rows, posts, method = self.labelled, self.posts, self.method
         ridge, duration = self.learn(rows, total)
         codes = np.unique(self.labels[rows], return_inverse=True)[1]
         white = whitening(self.vectors[rows].astype(np.float64), codes)
         points = np.asarray(self.vectors.astype(np.float64) @ white)
-        centres = refine(points[rows], codes, points[self.labels == ""])
-        store = make_store(self.labels[rows], self.posts.select(rows), points[rows], found=0, centres=centres)
-        if len(rest := np.flatnonzero(self.labels == "")):
-            method, others = self.method, self.posts.select(rest)
-            settings = (method.patience, method.smallest, method.time != "ignore", self.posts.clock)
-            known = Detector(PostSpace(self.encoder, white, duration), store, ridge, *settings)
-            store = store.counting(known.detect(others).event, others, points[rest])
+        centres = refine(points[rows], codes, points[self.unlabelled])
+        names = self.labels.astype(object)
+        free = (name for name in map(event_name, count()) if name not in ridge.names)
+        new, inside = list(islice(free, int(self.found.max(initial=-1)) + 1)), self.found >= 0
+        names[inside] = [new[code] for code in self.found[inside]]
+        given = np.flatnonzero(names != "")
+        means = centres_of(points[inside], self.found[inside], len(new))
+        store = make_store(
+            names[given].astype(np.str_),
+            posts.select(given),
+            points[given],
+            found=int(new[-1].removeprefix(FOUND)) + 1 if new else 0,
+            centres=np.concatenate([centres, means])[np.argsort([*ridge.names, *new], kind="stable")],
+        )
+        if len(rest := self.unlabelled):
+            others, space = posts.select(rest), PostSpace(self.encoder, white, duration)
+            settings = (method.patience, method.smallest, method.time != "ignore", posts.clock)
+            known = store
+            for _ in range(PASSES):  # in the second, posts of the first are among those that others are compared with
+                names[rest] = Detector(space, known, ridge, *settings).detect(others).event
+                sample = Sample.empty(points).extended(points, posts, names.astype(np.str_))
+                known = replace(store, sample=sample)
+            store = replace(known, nameless=int((names == OUTLIER).sum()))
+            store = store.counting(names[rest].astype(np.str_), others, points[rest])
         return DetectorMemory(store, self.encoder.basis, white, duration, ridge)
 
     def learn(self, rows: Indices, total: EventSums) -> tuple[Ridge, float]:
@@ -130,7 +169,7 @@ class Discovery:
         when = _left_out_times(self.posts.time[rows], codes, len(names), duration)[few]
         use, sharpness = _choose_time(text, when, codes[few], self.method.time)
         prior = WordPrior(prior.used, share * prior.words)
-        unlabelled = self.weighted.select(np.flatnonzero(self.labels == ""))
+        unlabelled = self.weighted.select(self.unlabelled)
         ridge = fit_ridge(tuple(names.tolist()), weighted, codes, unlabelled, prior, weights, sharpness)
         return ridge, duration if use else 0.0
 

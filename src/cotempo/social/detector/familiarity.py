@@ -4,7 +4,11 @@ Kernel ridge regression of the events' indicators on words and n-grams: with ``K
 ``Y`` the indicators of their events and ``A = (K + a I)^-1``, a new post with inner products ``k`` has the scores
 ``k A Y``, and kept post i, left out, ``Y_i - [A Y]_i / A_ii``. A post about no known event has low scores for all. Its
 rank among the best scores of kept posts, each left out, is a conformal p-value: if the post is exchangeable with them,
-p is at most ``LEVEL`` with about that probability.
+p is at most `level` with about that probability.
+
+How many posts of an event that nobody knows would be outliers is measured by leaving each event out in turn: its posts
+B have the scores ``-A_BB^-1 [A Y]_B`` by the others. The level is 3 % if that makes nine tenths of them outliers, else
+4 %: events that have many words in common.
 
 References
 ----------
@@ -22,9 +26,11 @@ from numpy.typing import NDArray
 
 from cotempo.social.detector.features import Features, Weights
 from cotempo.social.encoders.characters import dense
-from cotempo.typing import Floats, Indices
+from cotempo.typing import Bools, Floats, Indices
 
 LEVEL = 0.03
+LEVELS = (LEVEL, 0.04)
+ENOUGH = 0.9  # of the posts of events left out
 PENALTY = 1.0
 GAP_WEIGHT = 0.1
 SPAN = (0.1, 0.9)
@@ -35,8 +41,8 @@ MOST_COMPARED = 1000
 class Familiarity:
     """Scores of posts by known events.
 
-    `kept` are weighted posts, `codes` the places of their events in `names`, `times` theirs, and `rows` their places
-    among the posts learned from.
+    `kept` are weighted posts, `codes` the places of their events in `names`, `times` theirs, `rows` their places
+    among the posts learned from, and `given` those that others are judged beside.
     """
 
     kind: str
@@ -47,26 +53,40 @@ class Familiarity:
     codes: Indices
     times: Floats
     rows: Indices
+    given: Bools
 
     @classmethod
-    def of(cls, encoder: tuple[str, int], texts: Sequence[str], events: NDArray[np.str_], times: Floats) -> Familiarity:
+    def of(
+        cls,
+        encoder: tuple[str, int],
+        texts: Sequence[str],
+        events: NDArray[np.str_],
+        times: Floats,
+        given: Bools | None = None,
+    ) -> Familiarity:
         """Learn from kept posts of at least one event; of many posts, from 1,000 evenly spread.
 
-        `encoder` is its kind and the length of its input; times are NaN where they are unknown or not used.
+        `encoder` is its kind and the length of its input; times are NaN where they are unknown or not used. New posts
+        are judged beside those whose event was `given`: posts that were detected to be of an event all fit it.
         """
         names, codes = np.unique(events, return_inverse=True)
         few = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), MOST_COMPARED)).astype(np.intp))
         counts = Features.read(encoder[0], [texts[row] for row in few], encoder[1])
         kept = counts.weigh(counts.weights)
-        return cls(*encoder, tuple(names.tolist()), counts.weights, kept, codes[few], times[few], few)
+        known = np.ones(len(few), dtype=bool) if given is None or given[few].sum() < 1 / LEVEL else given[few]
+        return cls(*encoder, tuple(names.tolist()), counts.weights, kept, codes[few], times[few], few, known)
 
     @cached_property
     def _solved(self) -> tuple[Floats, Floats]:
         """Coefficients of kept posts and their leave-one-out scores, ``(kept, events)`` each."""
         indicators = np.eye(len(self.names))[self.codes]
-        inverse = np.linalg.inv(products(self.kept, self.kept) + PENALTY * np.eye(len(self.codes)))
-        solved = inverse @ indicators
-        return solved, indicators - solved / np.diagonal(inverse)[:, None] - self._gaps(self.times)
+        solved = self._inverse @ indicators
+        return solved, indicators - solved / np.diagonal(self._inverse)[:, None] - self._gaps(self.times)
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        """``(K + a I)^-1``, ``(kept, kept)``."""
+        return np.asarray(np.linalg.inv(products(self.kept, self.kept) + PENALTY * np.eye(len(self.codes))))
 
     @cached_property
     def _spans(self) -> Floats:
@@ -90,8 +110,30 @@ class Familiarity:
 
     def p_values(self, scores: Floats) -> Floats:
         """Return the conformal p-value of posts with these scores, ``(posts,)``: small if they fit no event."""
-        known = np.sort(self.left_out.max(axis=1))
+        known = np.sort(self.left_out[self.given].max(axis=1))
         return np.asarray((1 + np.searchsorted(known, scores.max(axis=1), side="right")) / (len(known) + 1))
+
+    @cached_property
+    def unseen(self) -> Floats:
+        """The p-values of kept posts by the other events, each event left out as a whole, ``(kept,)``; none for one."""
+        if len(self.names) < 2:
+            return np.zeros(0)
+        solved = self._solved[0]
+        scores, gaps = np.full((len(self.codes), len(self.names)), -np.inf), self._gaps(self.times)
+        for code in range(len(self.names)):
+            rows = np.flatnonzero(self.codes == code)
+            others = np.arange(len(self.names)) != code
+            if len(rows):
+                found = -np.linalg.solve(self._inverse[np.ix_(rows, rows)], solved[np.ix_(rows, others)])
+                scores[np.ix_(rows, others)] = found - gaps[np.ix_(rows, others)]
+        return self.p_values(scores)
+
+    @cached_property
+    def level(self) -> float:
+        """The p-value at and below which a post is an outlier."""
+        if len(self.codes) < 1 / LEVEL or not len(self.unseen):
+            return LEVEL
+        return next((level for level in LEVELS if np.mean(self.unseen <= level) >= ENOUGH), LEVELS[-1])
 
     def _gaps(self, times: Floats) -> Floats:
         """Return what to take off for posts long before or after an event, ``(posts, events)``.

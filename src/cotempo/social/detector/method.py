@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+import narwhals as nw
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from cotempo.data import Posts, Table, make_posts
+from cotempo.data import Posts, Table, make_posts, read_posts
 from cotempo.federation import (
     NOT_COMPARED,
     Answers,
@@ -28,7 +29,7 @@ from cotempo.federation.method import Method, Metrics, Roster, agree
 from cotempo.federation.reducers import Reducer
 from cotempo.robust.reducer import SCREEN
 from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
-from cotempo.social.detector.detection import check_labels
+from cotempo.social.detector.detection import as_posts, check_labels
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
 from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
 from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
@@ -119,10 +120,17 @@ class EventDetector(Method):
         return self
 
     def fit(self, clients: Any = None, **options: Any) -> Any:
-        """Learn from one table of posts, or from those of several clients; see `cotempo.fit` for the options."""
+        """Learn from one client's posts, or from those of several; see `cotempo.fit` for the options.
+
+        One table, dataframe or list of texts gives a `Detector`; a mapping, or a dataframe with a column ``client``,
+        one per client.
+        """
         if clients is None or isinstance(clients, Mapping):
             return super().fit(clients, **options)
-        return super().fit({"posts": clients}, **options)["posts"]
+        frame = nw.from_native(clients, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame) and "client" in frame.columns:
+            return super().fit(read_posts(clients), **options)
+        return super().fit({"posts": as_posts(clients)}, **options)["posts"]
 
     def private(self, privacy: Privacy) -> PrivateDetector:
         """Return the form that learns from noised sums."""
@@ -160,12 +168,12 @@ class EventDetector(Method):
         (posts, features), sums = prepared, question.common
         if question.phase == "sums":
             return Message({**self._frequencies(features), **_fields(Discovery(self, posts, features).sums)}), None
-        if not posts.rows:
-            return Message({"joining": self.tally(NOT_COMPARED), "events": 0.0}), None
         discovery, total = Discovery(self, posts, features, self.ngram_weights(sums)), _read(sums)
+        if not discovery.posts.rows:
+            return Message({"joining": self.tally(NOT_COMPARED), "events": 0.0}), None
         found = discovery.describe(total)
         if self.compare:
-            out = hold_out(posts, Rng(sums["seed"])("kept out"))
+            out = hold_out(discovery.posts, Rng(sums["seed"])("kept out"))
             found = replace(found, compared=discovery.compare(total, out))
         return Message({"joining": self.tally(found.compared), "events": float(len(found.store.events))}), found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,18 @@ from numpy.typing import NDArray
 from cotempo.data import Posts
 from cotempo.data.clock import Clock
 from cotempo.data.html import html_table
+from cotempo.data.posts import MOST_FAR, far_times
 from cotempo.data.tables import FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, DataWarning, ParameterError, nearest
 from cotempo.social.clustering import group_dense, group_known
 from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
-from cotempo.social.detector.familiarity import LEVEL, Familiarity
+from cotempo.social.detector.familiarity import Familiarity
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
-from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore
-from cotempo.social.detector.words import keywords
+from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore, Sample
+from cotempo.social.detector.words import has_words, keywords
 from cotempo.social.encoders.characters import LONGEST, hash_ngrams
 from cotempo.social.encoders.pretrained import CHARACTERS
 from cotempo.storage.saved import Saved
@@ -83,7 +85,7 @@ class Detector(Saved):
         records, sample = self.active or self.store.events, self.store.sample
         kept = [place for place, event in enumerate(sample.event) if event in {record.name for record in records}]
         events, texts = [sample.event[place] for place in kept], [sample.text[place] for place in kept]
-        times = sample.time[kept].tolist()
+        times, given = sample.time[kept].tolist(), [sample.given[place] for place in kept]
         for record in records:
             if record.name not in events:  # its posts were displaced by later ones of others
                 texts += record.posts
@@ -91,9 +93,10 @@ class Detector(Saved):
                 times += [record.middle] * len(record.posts)
         if posts is not None:
             texts, events, times = [*texts, *posts.text], [*events, *names], [*times, *posts.time]
+        given += [True] * (len(texts) - len(given))
         when = np.array(times) if self.heeds_time else np.full(len(times), np.nan)
         encoder = (self.space.encoder.kind, len(self.space.encoder.weights))
-        return Familiarity.of(encoder, texts, np.array(events), when)
+        return Familiarity.of(encoder, texts, np.array(events), when, np.array(given))
 
     def detect(self, posts: Any, events: int | None = None, *, outliers: bool = True) -> Detection:
         """Return the event and the confidence of every post.
@@ -106,7 +109,8 @@ class Detector(Saved):
             Group the posts into so many new events, whatever is known; these have no confidence (NaN).
         outliers
             Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
-            those learned from, about one in 25 is. Otherwise every post goes to the most probable event.
+            those learned from, about one in 25 is; a post without any word always is. Otherwise every post
+            goes to the most probable event.
         """
         posts = self.read(posts)
         if events is not None:
@@ -121,14 +125,18 @@ class Detector(Saved):
         names, confidence = np.array([known[code].name for code in best]), sure[np.arange(len(best)), best]
         if outliers:
             # The odds of a known event against a new one; even where p is just the level of an outlier.
-            p = self.familiarity.p_values(scores)
-            new = p <= LEVEL
-            names = np.where(new, OUTLIER, names)
-            confidence = np.where(new, LEVEL, confidence * p) / (p + LEVEL)
+            p, level = self.familiarity.p_values(scores), self.familiarity.level
+            new = p <= level
+            confidence = np.where(new, level, confidence * p) / (p + level)
+            wordless = np.array([not has_words(text) for text in posts.text])
+            names, confidence = np.where(new | wordless, OUTLIER, names), np.where(wordless, 1.0, confidence)
         return Detection(names, confidence)
 
     def read(self, source: Any) -> Posts:
-        """Return posts whose times are counted as those this detector learned from."""
+        """Return posts whose times are counted as those this detector learned from.
+
+        A few dates that are years away from all others, kept ones among them, are none.
+        """
         posts = as_posts(source, self.clock.unit or "s")
         same = posts.unit == self.clock.unit and bool(posts.zone) == bool(self.clock.zone)
         if not same and np.isfinite(posts.time).any():
@@ -136,7 +144,9 @@ class Detector(Saved):
                 f"times must be counted as those learned from, {_describe(self.clock)}, got {_describe(posts.clock)}; "
                 "read them with ct.read_posts, which has unit= and zone=, as those were"
             )
-        return posts
+        far = far_times(np.concatenate([self.store.sample.time, posts.time]), posts.unit)[-posts.rows or None :]
+        few = 0 < far.sum() <= MOST_FAR * posts.rows
+        return replace(posts, time=np.where(far, np.nan, posts.time)) if few else posts
 
     def _encode_new(self, posts: Posts) -> Floats:
         """Encode posts to group them; with labels, in a basis of the kept posts and these, for words of new events."""
@@ -182,35 +192,62 @@ class Detector(Saved):
         Labelled posts go to the event they name, others to the one `detect` names. Outliers, those of earlier windows
         among them, are grouped by density: a group of at least `smallest` that known posts stay out of is a new event,
         and takes the posts of this window that fit it better than the event they were given to. Posts that are among
-        the kept ones already, by time and text, are left out with a warning: the same window may be fed twice.
+        the kept ones already, by time and text, are left out with a warning: the same window may be fed twice. Those
+        that come again with a label go to the event it names.
         """
         posts = check_labels(self.read(posts))
         posts = posts.select(np.argsort(posts.time, kind="stable"))  # of many, the newest are kept
         if not posts.rows:
             self.store = replace(self.store, window=self.store.window + 1)
             return self
-        given, posts = posts.rows, self.without_known(posts)
+        posts = posts.select(worded := np.array([has_words(text) for text in posts.text]))
+        given, posts = posts.rows, self.without_known(self._relabel(posts))
         if posts.rows < given:
             said = f"{given - posts.rows:,} of {pluralize(given, 'post')} taken in before and left out now"
             warnings.warn(said, DataWarning, stacklevel=2)
         if not posts.rows:
             return self
         kept = np.array([event != OUTLIER for event in self.store.sample.event], dtype=bool)
-        waiting = self.store.sample.select(~kept)
+        waiting, nameless = self.store.sample.select(~kept), self.store.nameless + int((~worded).sum())
         self.store = replace(self.store, sample=self.store.sample.select(kept))
         if len(waiting.text):
             posts = _append(waiting.time[-OUTLIERS_KEPT:], waiting.text[-OUTLIERS_KEPT:], posts)
+            nameless -= min(len(waiting.text), OUTLIERS_KEPT)
         names, found = self._name(posts)
         self.store = self.store.after_window(names, posts, self.space.encode(posts), found)
+        self.store = replace(self.store, nameless=nameless + int((names == OUTLIER).sum()))
         return self
 
-    def without_known(self, posts: Posts) -> Posts:
-        """Return the posts that are not among the kept ones; without times, only all of a window tell that it is."""
+    def _relabel(self, posts: Posts) -> Posts:
+        """Take out kept posts that come again with a label of another event, so that they count for that one now."""
         sample = self.store.sample
-        kept = set(zip(np.nan_to_num(sample.time, nan=np.inf).tolist(), sample.text, strict=True))
-        times, texts = np.nan_to_num(posts.time, nan=np.inf).tolist(), (text[:LONGEST] for text in posts.text)
-        known = np.array([post in kept for post in zip(times, texts, strict=True)], dtype=bool)
-        if not known.all():
+        labels = {key: label for key, label in zip(_keys(posts.time, posts.text), posts.event, strict=True) if label}
+        moved = np.array(
+            [
+                labels.get(key, event) != event
+                for key, event in zip(_keys(sample.time, sample.text), sample.event, strict=True)
+            ],
+            dtype=bool,
+        )
+        if not moved.any():
+            return posts
+        lost, rest = Counter(np.array(sample.event)[moved].tolist()), sample.select(~moved)
+        records = []
+        for record in self.store.events:
+            left = record.size - lost.get(record.name, 0)
+            if left == record.size:
+                records.append(record)
+            elif left >= 0.5 and (own := rest.of(record.name)).text:
+                records.append(_describe_again(record, record.name, own, left / len(own.text)))
+        nameless = self.store.nameless - lost.get(OUTLIER, 0)
+        self.store = replace(self.store, events=tuple(records), sample=rest, nameless=nameless)
+        return posts
+
+    def without_known(self, posts: Posts) -> Posts:
+        """Return the posts that are not among the kept ones; one without a time is where most of a window are."""
+        kept = set(_keys(self.store.sample.time, self.store.sample.text))
+        known = np.array([post in kept for post in _keys(posts.time, posts.text)], dtype=bool)
+        if posts.rows and known.mean() <= 0.5:
             known &= np.isfinite(posts.time)
         return posts.select(~known)
 
@@ -232,7 +269,7 @@ class Detector(Saved):
             learned = self._learn(named[taken].tolist(), window.select(taken))
             scores = learned.scores(window.text, window.time)
             better = np.array(learned.names, dtype=object)[scores.argmax(axis=1)]
-            moves = np.isin(better.astype(np.str_), sorted(opened)) & (learned.p_values(scores) > LEVEL)
+            moves = np.isin(better.astype(np.str_), sorted(opened)) & (learned.p_values(scores) > learned.level)
             named[moves] = better[moves]
         names[rows] = named
         return names.astype(np.str_), found
@@ -285,24 +322,34 @@ class Detector(Saved):
         if len(set(events)) < 2:
             raise ParameterError(f"events must be at least two different ones to merge, got {', '.join(events)}")
         records = sorted((self._find(name) for name in dict.fromkeys(events)), key=lambda record: -record.size)
-        name = into or records[0].name
-        if name not in events and any(record.name == name for record in self.store.events):
-            raise ParameterError(f"into must be a new name or one of those to merge, got the known event {name!r}")
+        name = records[0].name if into is None else self._check_name(into, events)
         merged = records[0]
         for record in records[1:]:
             merged = merged.joined(record)
         self._replace(events, [replace(merged, name=name)], dict.fromkeys(events, name))
-        if self.ridge:
-            names = tuple(name if column in events else column for column in self.ridge.names)
-            self.ridge = replace(self.ridge, names=names)
+        self.store = self.store.retimed({name})
         return self
+
+    def rename(self, event: str, name: str) -> Detector:
+        """Give an event another name, and return this detector."""
+        record = self._find(event)
+        self._replace((event,), [replace(record, name=self._check_name(name, (event,)))], {event: name})
+        return self
+
+    def _check_name(self, name: str, old: Sequence[str]) -> str:
+        """Return the name of an event in place of old ones, if it is free."""
+        if not name.strip() or name == OUTLIER:
+            raise ParameterError(f"an event must have a name other than {OUTLIER!r}, got {name!r}")
+        if name not in old and any(record.name == name for record in self.store.events):
+            raise ParameterError(f"the name must be new, or one of {', '.join(old)}, got the known event {name!r}")
+        return name
 
     def split(self, event: str, parts: int = 2) -> Detector:
         """Split an event into so many by its kept posts, and return this detector; `NAME-1`, `NAME-2`, ... are new."""
         if parts < 2:
             raise ParameterError(f"parts must be at least 2, got {parts}")
         record, sample = self._find(event), self.store.sample
-        own = sample.select(np.array([name == event for name in sample.event], dtype=bool))
+        own = sample.of(event)
         if len(own.text) < 2 * parts:
             raise DataError(
                 f"an event must have at least {2 * parts} kept posts to be split into {parts}, "
@@ -310,15 +357,10 @@ class Detector(Saved):
             )
         codes = group_known(self.space.with_time(self.encode_anew(own.text), own.time), parts)
         names = np.array([f"{event}-{code + 1}" for code in codes])
-        posts = Posts(own.time, own.text)
-        records = []
-        for name in np.unique(names).tolist():
-            made = EventRecord.of(name, posts.select(names == name), own.points[names == name], record.window)
-            share = record.size / len(own.text)
-            words = {word: round(count * share) for word, count in made.words.items()}
-            timed = made.posts_with_time * share
-            labelled = record.labelled * made.size / len(own.text)
-            records.append(replace(made, size=made.size * share, labelled=labelled, posts_with_time=timed, words=words))
+        share = record.size / len(own.text)
+        records = [
+            _describe_again(record, name, own.select(names == name), share) for name in np.unique(names).tolist()
+        ]
         self._replace((event,), records, iter(names.tolist()))
         return self
 
@@ -354,6 +396,8 @@ class Detector(Saved):
         ]
         sample = replace(self.store.sample, event=tuple(kept))
         self.store = replace(self.store, events=(*events, *new), sample=sample)
+        if self.ridge and isinstance(names, dict):
+            self.ridge = replace(self.ridge, names=tuple(names.get(name, name) for name in self.ridge.names))
 
     def keywords(self, top: int = 5) -> dict[str, tuple[str, ...]]:
         """Return the words that mark each event; words as frequent elsewhere are left out."""
@@ -427,6 +471,21 @@ def _append(times: Floats, texts: Sequence[str], posts: Posts) -> Posts:
         unit=posts.unit,
         zone=posts.zone,
     )
+
+
+def _describe_again(record: EventRecord, name: str, kept: Sample, share: float) -> EventRecord:
+    """Describe an event, or a part of one, by some of its kept posts, each of which stands for `share` posts."""
+    made = EventRecord.of(name, Posts(kept.time, kept.text), kept.points, record.window)
+    words = {word: round(count * share) for word, count in made.words.items()}
+    timed, size = made.posts_with_time * share, made.size * share
+    labelled = record.labelled * min(size / record.size, 1.0)
+    return replace(made, size=size, labelled=labelled, posts_with_time=timed, words=words)
+
+
+def _keys(times: Floats, texts: Sequence[str]) -> list[tuple[float, str]]:
+    """Return what posts are known again by."""
+    when = np.nan_to_num(times, nan=np.inf).tolist()
+    return [(time, text[:LONGEST]) for time, text in zip(when, texts, strict=True)]
 
 
 def _main(languages: Mapping[str, int]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from cotempo.data import Posts
 from cotempo.social.clustering import centres_of, square_distances
 from cotempo.social.detector.detection import softmax
-from cotempo.social.detector.store import EventRecord
+from cotempo.social.detector.store import EventRecord, middle_of
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.typing import Array, Floats, Indices, Singles
 
@@ -70,9 +70,8 @@ class EventTimes:
     def of(cls, times: Floats, codes: Indices, events: int) -> EventTimes:
         """Describe the events of posts, NaN where none has a time."""
         known = [times[(codes == event) & np.isfinite(times)] for event in range(events)]
-        middle = np.array([np.median(found) if len(found) else np.nan for found in known])
-        away = [np.abs(found - at).mean() if len(found) else np.nan for found, at in zip(known, middle, strict=True)]
-        return cls(middle, np.array(away), np.array([float(len(found)) for found in known]))
+        middle, away = np.array([middle_of(found) for found in known]).reshape(-1, 2).T
+        return cls(middle, away, np.array([float(len(found)) for found in known]))
 
     def scores(self, times: Floats, duration: float) -> Floats:
         """Return the log density of posts up to a constant, ``(posts, events)``; zero where a time is unknown.

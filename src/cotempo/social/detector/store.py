@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cotempo.data import Posts
 from cotempo.social.clustering import centres_of
 from cotempo.social.detector.detection import OUTLIER
-from cotempo.social.detector.words import count_words, language_of, most_common
+from cotempo.social.detector.words import count_words, language_of, most_common, words_of
 from cotempo.social.encoders.characters import LONGEST
 from cotempo.typing import Bools, Floats
 
@@ -21,6 +21,7 @@ WORDS_KEPT = 200
 POSTS_KEPT = 3
 OUTLIERS_KEPT = 200
 STRAY = 0.05
+MOST_AWAY = 10.0
 FOUND = "found-"
 
 
@@ -57,15 +58,15 @@ class EventRecord:
         centre = points.mean(axis=0) if centre is None else centre
         known = posts.time[np.isfinite(posts.time)]
         stray = STRAY if name.startswith(FOUND) else 0.0
-        middle = float(np.median(known)) if len(known) else np.nan
+        middle, mean_time_distance = middle_of(known)
         distance = ((points - centre) ** 2).sum(axis=1)
-        nearest = np.argsort(distance, kind="stable")[:POSTS_KEPT]
+        nearest = _nearest(distance, posts.text)
         return cls(
             name=name,
             size=float(posts.rows),
             centre=centre,
             middle=middle,
-            mean_time_distance=float(np.abs(known - middle).mean()) if len(known) else np.nan,
+            mean_time_distance=mean_time_distance,
             posts_with_time=float(len(known)),
             # Times of posts: between a stray one and the others there may be years without any.
             start=float(np.quantile(known, stray, method="higher")) if len(known) else np.nan,
@@ -82,7 +83,7 @@ class EventRecord:
         """Return the record with the event's later posts; the name stays."""
         size = self.size + new.size
         nearness, texts = np.concatenate([self.nearness, new.nearness]), (*self.posts, *new.posts)
-        order = np.argsort(nearness, kind="stable")[:POSTS_KEPT]
+        order = _nearest(nearness, texts)
         posts_with_time = self.posts_with_time + new.posts_with_time
         share = new.posts_with_time / posts_with_time if posts_with_time else 0.0
         return replace(
@@ -105,12 +106,21 @@ class EventRecord:
 
 @dataclass(frozen=True)
 class Sample:
-    """Posts kept to group later ones with, and to draw: their vectors, times, events and texts."""
+    """Posts kept to group later ones with, and to draw: their vectors, times, events and texts.
+
+    `given` says whose event is a label or a group found; of the others it was detected.
+    """
 
     points: Floats
     time: Floats
     event: tuple[str, ...]
     text: tuple[str, ...]
+    given: tuple[bool, ...]
+
+    @classmethod
+    def empty(cls, points: Floats) -> Sample:
+        """Return no posts in the space of these vectors."""
+        return cls(points[:0], np.zeros(0), (), (), ())
 
     def extended(self, points: Floats, posts: Posts, names: NDArray[np.str_]) -> Sample:
         """Return the newest posts, at most 2,000 of them, evenly spread."""
@@ -120,20 +130,26 @@ class Sample:
             np.concatenate([self.time, posts.time[keep]])[-MOST_KEPT:],
             (*self.event, *(str(names[row]) for row in keep))[-MOST_KEPT:],
             (*self.text, *(posts.text[row][:LONGEST] for row in keep))[-MOST_KEPT:],
+            (*self.given, *(bool(posts.event[row]) or str(names[row]).startswith(FOUND) for row in keep))[-MOST_KEPT:],
         )
+
+    def of(self, event: str) -> Sample:
+        """Return the posts of an event."""
+        return self.select(np.array([name == event for name in self.event], dtype=bool))
 
     def select(self, rows: Bools) -> Sample:
         """Return some of the posts."""
         places = np.flatnonzero(rows)
         event, text = (tuple(values[place] for place in places) for values in (self.event, self.text))
-        return Sample(self.points[rows], self.time[rows], event, text)
+        return Sample(self.points[rows], self.time[rows], event, text, tuple(self.given[place] for place in places))
 
 
 @dataclass(frozen=True)
 class EventStore:
     """The events a client knows, and a sample of posts, outliers among them.
 
-    `window` counts windows, `found` events found without a label, whose names begin with `prefix`.
+    `window` counts windows, `found` events found without a label, whose names begin with `prefix`; `nameless` counts
+    posts that belong to no event, and `misdated` those with dates that are years away from all others.
     """
 
     events: tuple[EventRecord, ...]
@@ -141,6 +157,8 @@ class EventStore:
     window: int = 0
     found: int = 0
     prefix: str = FOUND
+    nameless: int = 0
+    misdated: int = 0
 
     def owned_by(self, client: str) -> EventStore:
         """Return the store with the client in the names of found events: those of two clients are different ones."""
@@ -161,7 +179,21 @@ class EventStore:
             new = EventRecord.of(name, posts.select(names == name), points[names == name], window)
             events[name] = events[name].joined(new) if name in events else new
         sample = self.sample.extended(points, posts, names)
-        return replace(self, events=tuple(events.values()), sample=sample, window=window, found=found)
+        store = replace(self, events=tuple(events.values()), sample=sample, window=window, found=found)
+        return store.retimed(set(names.tolist()))
+
+    def retimed(self, names: Set[str]) -> EventStore:
+        """Return the store with the times of these events as their kept posts have them."""
+        kept = np.array(self.sample.event, dtype=np.str_)
+        events = []
+        for record in self.events:
+            if record.name in names:
+                times = self.sample.time[kept == record.name]
+                middle, away = middle_of(times[np.isfinite(times)])
+                if np.isfinite(middle):
+                    record = replace(record, middle=middle, mean_time_distance=away)
+            events.append(record)
+        return replace(self, events=tuple(events))
 
     def counting(self, names: NDArray[np.str_], posts: Posts, points: Floats) -> EventStore:
         """Return the store with unlabelled posts counted for the events `names`; what the labelled ones say of each
@@ -175,6 +207,29 @@ class EventStore:
                 old = replace(old.joined(EventRecord.of(old.name, posts.select(own), points[own])), **said)
             events.append(old)
         return replace(self, events=tuple(events))
+
+
+def middle_of(times: Floats) -> tuple[float, float]:
+    """Return the median of times and the mean distance from it, NaN for both without any.
+
+    A distance counts as at most ten times the median one: a few wrong dates must not make an event last for years.
+    """
+    if not len(times):
+        return np.nan, np.nan
+    middle = float(np.median(times))
+    away = np.abs(times - middle)
+    typical = float(np.median(away))
+    return middle, float((np.minimum(away, MOST_AWAY * typical) if typical else away).mean())
+
+
+def _nearest(distance: Floats, texts: Sequence[str]) -> list[int]:
+    """Return the places of the nearest few posts, of those with the same words the first only."""
+    found: dict[str, int] = {}
+    for place in np.argsort(distance, kind="stable").tolist():
+        found.setdefault(" ".join(sorted(words_of(texts[place]))) or texts[place], place)
+        if len(found) == POSTS_KEPT:
+            break
+    return list(found.values())
 
 
 def event_name(number: int, prefix: str = FOUND) -> str:
@@ -196,7 +251,7 @@ def make_store(
         EventRecord.of(name, posts.select(codes == code), points[codes == code], centre=middles[code])
         for code, name in enumerate(order.tolist())
     )
-    sample = Sample(points[:0], posts.time[:0], (), ()).extended(points, posts, names)
+    sample = Sample.empty(points).extended(points, posts, names)
     return EventStore(records, sample, found=found)
 
 

@@ -61,6 +61,11 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(spaced(address_free(text).lower()))
 
 
+def has_words(text: str) -> bool:
+    """Return whether there is any word or number in a text beside addresses and names of accounts."""
+    return _TOKEN.search(spaced(address_free(text))) is not None
+
+
 def language_of(posts: Posts, row: int) -> str:
     """Return the language a post is marked with (column `lang` or `language`), else what its text shows.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.learners import LearnerMemory, LearnerState
+from cotempo.learners import LearnerMemory, LearnerState, RoundRecord
 from cotempo.social.encoders.characters import Counts
 from cotempo.social.encoders.shared import SharedEncoder
 from cotempo.social.graph_model.graph import Block, sample_blocks
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
 
 OLE_EPOCH = 25569.0
 ROWS_AT_ONCE = 5000
-
-
-@dataclass(frozen=True)
-class RoundRecord:
-    """DAMe's decisions in a round: local weights and groups by client, and similarities, ``(clients, clients)``."""
-
-    weights: Mapping[str, float]
-    groups: Mapping[str, int]
-    similarities: Floats
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from cotempo.engines.flower.protocol import (
     WireSchema,
     failure_in,
 )
-from cotempo.engines.flower.transport import send
+from cotempo.engines.flower.transport import Outbox, send
 from cotempo.engines.flower.wire import translate_http_errors
 from cotempo.engines.settings import OFF, FlowerSettings
 from cotempo.errors import AwaitingApproval, EngineError, ParameterError
@@ -38,6 +38,7 @@ from cotempo.storage.tree import encode
 JOIN_SECONDS = 120.0  # for all sites to be online
 READ_SECONDS = 600.0  # a site may take at least this long to read its table
 ANSWER_SECONDS = 3600.0
+REPEAT_SECONDS = 60.0  # until a site that does not answer is asked again, which gives what it has computed
 ASK_AGAIN_SECONDS = 1.0, 30.0  # between two questions to a site that asks its people, at first and at most
 
 
@@ -73,8 +74,10 @@ class Flower:
         self._spoken: dict[str, int] = {}  # the version of the protocol that was agreed with each site
         self._meeting: object = None  # the session whose second question sites may have answered by themselves
         self._is_finished = False
+        self._open: dict[int, Question] = {}  # by node, what was asked and not yet answered
         with translate_http_errors(self.server.local_address), self.server.exclusive():
             self.task = ServerTask(self.server, run)
+        self._outbox = Outbox(self.task, ask_again=REPEAT_SECONDS)
         try:
             wait_until(lambda: not self._missing(), JOIN_SECONDS)
             if missing := self._missing():
@@ -87,6 +90,16 @@ class Flower:
             raise
 
     def _nodes(self) -> dict[str, int]:
+        """Return the sites that are online and not paused; where nobody is, wait a while.
+
+        A server that was started again knows of no site until it hears of one.
+        """
+        if not (found := self._online()) and not self._is_finished:
+            wait_until(lambda: bool(self._online()), JOIN_SECONDS)
+            found = self._online()
+        return found
+
+    def _online(self) -> dict[str, int]:
         """Return the sites that are online and not paused, by the names the server gave their keys."""
         with translate_http_errors(self.server.local_address):
             nodes, paused = self.task.nodes(), self.server.paused
@@ -162,22 +175,48 @@ class Flower:
         time.sleep(seconds)
 
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
-        """Ask all, and yield replies as they arrive; what does not arrive by the deadline is lost."""
-        asked = {question.client: question for question in questions}
-        for name, data in self._met(questions).items():
-            yield parse_reply(asked.pop(name), data)
-        if not asked:
-            return
-        common = questions[0].common.to_bytes()  # the same for all; Flower uploads it once
-        parts = {
-            name: {Part.QUESTION: question_to_bytes(dataclasses.replace(question, common=EMPTY)), Part.COMMON: common}
-            for name, question in asked.items()
-        }
-        for name, answer in self._send(Verb.ASK, parts):
-            if failure := failure_in(answer, Part.REPLY):
-                yield asked[name].fail(*failure)
-            else:
-                yield parse_reply(asked[name], answer[Part.REPLY])
+        """Ask all, and yield replies as they arrive; what does not arrive by the deadline is lost.
+
+        What was asked in an exchange that was left early is waited for, not asked again.
+        """
+        met = self._met(questions)
+        for question in questions:
+            if question.client in met:
+                yield parse_reply(question, met[question.client])
+        yield from self._ask([question for question in questions if question.client not in met])
+
+    def _ask(self, questions: Sequence[Question]) -> Iterator[Reply]:
+        """Ask the sites that are online what they were not asked yet, and yield all replies as they arrive."""
+        wanted = {(question.client, question.step) for question in questions}
+        self._outbox.drop([node for node, one in self._open.items() if (one.client, one.step) not in wanted])
+        self._open = {node: one for node, one in self._open.items() if (one.client, one.step) in wanted}
+        out = {question.client for question in self._open.values()}
+        here, commons, envelopes = self._nodes(), dict[int, bytes](), dict[int, Envelope]()
+        new = {here[one.client]: one for one in questions if one.client in here and one.client not in out}
+        for node, question in new.items():
+            if question.step not in commons:  # the same for all that are asked in a step; Flower uploads it once
+                commons[question.step] = question.common.to_bytes()
+            own = question_to_bytes(dataclasses.replace(question, common=EMPTY))
+            parts = {Part.QUESTION: own, Part.COMMON: commons[question.step]}
+            envelopes[node] = Envelope.write(Verb.ASK, parts, self._spoken.get(question.client))
+        self._open |= new
+        self._outbox.add(envelopes, self.settings.deadline or ANSWER_SECONDS)
+        for question in questions:
+            if question.client not in here and question.client not in out:
+                yield question.fail("Lost", "no answer came")
+        with translate_http_errors(self.server.local_address):
+            for node, answer in self._outbox.arriving():
+                yield self._reply(self._open.pop(node), answer)
+
+    def _reply(self, question: Question, answer: Envelope | None) -> Reply:
+        """Return what a site answered, or why it does not count."""
+        if answer is None:
+            return question.fail("Lost", "no answer came")
+        if answer.common_version is not None:
+            self._spoken[question.client] = answer.common_version
+        if failure := failure_in(answer.parts, Part.REPLY):
+            return question.fail(*failure)
+        return parse_reply(question, answer.parts[Part.REPLY])
 
     def _met(self, questions: Sequence[Question]) -> dict[str, bytes]:
         """Return the answers that sites gave to each other's signatures, before these were sent to them."""

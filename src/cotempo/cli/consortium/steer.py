@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotempo.cli import deploy
-from cotempo.cli.deploy import Folder, open_queue, open_server
+from cotempo.cli.consortium import deploy
+from cotempo.cli.consortium.deploy import Folder, open_queue, open_server
 from cotempo.cli.output import Output, command
 
 if TYPE_CHECKING:

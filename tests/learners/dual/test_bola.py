@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.social.bola import expected_improvement, posterior, search_weight
+from cotempo.learners.dual.bola import expected_improvement, posterior, search_weight
 
 
 @pytest.mark.parametrize("peak", [0.6, 0.73, 0.9, 1.0])

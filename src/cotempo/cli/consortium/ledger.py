@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cotempo.cli.deploy import Kit
+from cotempo.cli.consortium.deploy import Kit
 from cotempo.cli.output import Output, command
 
 if TYPE_CHECKING:

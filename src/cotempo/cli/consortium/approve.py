@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotempo.cli import deploy
-from cotempo.cli.deploy import Kit
+from cotempo.cli.consortium import deploy
+from cotempo.cli.consortium.deploy import Kit
 from cotempo.cli.output import Output, command, count
 
 if TYPE_CHECKING:

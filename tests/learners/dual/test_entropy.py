@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cotempo.errors import DataError
-from cotempo.social.entropy import group_by_entropy, merge_differences, structural_entropy
+from cotempo.learners.dual.entropy import group_by_entropy, merge_differences, structural_entropy
 
 
 def partitions(count: int) -> list[tuple[int, ...]]:

@@ -1,0 +1,1 @@
+"""Commands between organisations: the server, its members, a site and what left it."""

@@ -1,0 +1,114 @@
+"""`Faults`: values that a sensor can hardly have measured, far from all others or repeated for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.typing import Floats
+
+#: How far from the others a value lies, in times their range, and the share of values that are surely among them.
+FAR_OFF, MIDDLE = 3.0, 0.3
+#: Values of which nothing can be said about the rest.
+FEWEST_VALUES, FEWEST_DIFFERENT = 20, 10
+#: Rows of the same value that are a stuck sensor: at least so many, and so many times the longest of usual repeats.
+SHORTEST_STUCK, TIMES_USUAL, USUAL = 12, 8, 0.99
+FEWEST_RUNS = 20
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """Rows, from the first to the last, in which a column has one value."""
+
+    first: int
+    last: int
+    rows: int
+    value: float
+
+
+def usual_range(values: Floats) -> tuple[float, float]:
+    """Return the least and greatest of a column's values that are not far off; infinite where none is.
+
+    A value is far off with an empty gap between it and the others that is three times as wide as they range, at most
+    the lowest and the highest third of all. Columns of a few different values, such as on and off, have none.
+
+    Examples
+    --------
+    >>> usual_range(np.array([*np.arange(30.0), 1e6]))
+    (-inf, 29.0)
+    """
+    known = np.sort(values[np.isfinite(values)])
+    count = len(known)
+    if count < FEWEST_VALUES:
+        return -np.inf, np.inf
+    first, last = int(count * (0.5 - MIDDLE / 2)), int(count * (0.5 + MIDDLE / 2))
+    above, below = known[last:] - known[first], known[last] - known[: first + 1]
+    jumps_up = np.flatnonzero(np.diff(known[last:]) > FAR_OFF * above[:-1])
+    jumps_down = np.flatnonzero(np.diff(known[: first + 1]) > FAR_OFF * below[1:])
+    high = last + int(jumps_up[0]) if len(jumps_up) else count - 1
+    low = int(jumps_down[-1]) + 1 if len(jumps_down) else 0
+    if len(np.unique(known[low : high + 1])) < FEWEST_DIFFERENT:
+        return -np.inf, np.inf
+    return (float(known[low]) if low else -np.inf), (float(known[high]) if high < count - 1 else np.inf)
+
+
+def find_stuck(values: Floats, ends: Sequence[int]) -> list[Stuck]:
+    """Return where a column that otherwise varies repeats a value for longer than it can be chance.
+
+    Missing cells between are passed over; `ends` are the ends of pieces. Values that repeat elsewhere, too, such as 0
+    where nothing flows, are not suspicious.
+
+    Examples
+    --------
+    >>> find_stuck(np.array([*np.arange(40.0), *np.full(15, 7.5), *np.arange(40.0)]), [95])
+    [Stuck(first=40, last=54, rows=15, value=7.5)]
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    if len(known) < FEWEST_RUNS + SHORTEST_STUCK:
+        return []
+    piece = np.searchsorted(np.asarray(ends), known, side="right")
+    new = np.flatnonzero((np.diff(values[known]) != 0) | (np.diff(piece) != 0)) + 1
+    firsts = np.concatenate([[0], new])
+    sizes, level = np.diff(firsts, append=len(known)), values[known[firsts]]
+    short = sizes[sizes < SHORTEST_STUCK]
+    if len(short) < FEWEST_RUNS:
+        return []
+    least = max(SHORTEST_STUCK, TIMES_USUAL * float(np.quantile(short, USUAL)))
+    found = []
+    for place in np.flatnonzero(sizes >= least).tolist():
+        if ((level == level[place]) & (sizes > 2)).sum() == 1:
+            first, last = known[firsts[place]], known[firsts[place] + sizes[place] - 1]
+            found.append(Stuck(int(first), int(last), int(sizes[place]), float(level[place])))
+    return found
+
+
+def stuck_cells(values: Floats, ends: Sequence[int]) -> NDArray[np.bool_]:
+    """Return the cells ``(rows, features)`` of stuck columns, but for the first of each stretch."""
+    found = np.zeros(values.shape, dtype=bool)
+    for column, part in enumerate(values.T):
+        for stuck in find_stuck(part, ends):
+            found[stuck.first + 1 : stuck.last + 1, column] = True
+    return found & ~np.isnan(values)
+
+
+def calm(values: Floats, ends: Sequence[int]) -> Floats:
+    """Return values to learn from: stuck stretches, but for their first row, and far-off values are missing."""
+    found = np.where(stuck_cells(values, ends), np.nan, values)
+    ranges = np.array([usual_range(part) for part in found.T]).reshape(-1, 2).T
+    return np.where((found < ranges[0]) | (found > ranges[1]), np.nan, found)
+
+
+def say_far_off(values: Floats) -> list[str]:
+    """Return in words which values of a column are far from all others."""
+    low, high = usual_range(values)
+    found = []
+    for far in (values[values < low], values[values > high]):
+        if len(far):
+            least, most = far.min(), far.max()
+            which = f"{least:g}" if least == most else f"{least:g} to {most:g}"
+            mend = f"pass missing=[{least:g}] if that means missing" if least == most else "is that measured?"
+            found.append(f"{which} in {len(far):,} row{'s' * (len(far) > 1)}, far from all others: {mend}")
+    return found
