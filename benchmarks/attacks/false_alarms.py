@@ -28,7 +28,7 @@ import cotempo as ct
 from cotempo import social
 
 FOLDER = Path("runs/false-alarms")
-FIRST_SEED = 1000
+FIRST_SEED = 2000  # nothing was chosen on these
 SMALL = "client-3"
 ROWS = ("time", "text", "author", "hashtags", "mentions", "event")
 
