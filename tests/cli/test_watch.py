@@ -115,4 +115,4 @@ def test_the_shell_completes_commands() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **path, **words}, capture_output=True, text=True, check=False
     )
-    assert ended.stdout.split() == ["resume", "report", "release"]
+    assert ended.stdout.split() == ["resume", "report", "release", "rename"]

@@ -41,8 +41,6 @@ from cotempo.federation import (
     register,
     standard_error,
 )
-from cotempo.federation.reducers import Reducer
-from cotempo.robust.reducer import SCREEN
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.fitted import FittedOwners
@@ -168,7 +166,6 @@ class FedMoments(Method):
     False
     """
 
-    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState

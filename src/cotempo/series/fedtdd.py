@@ -487,9 +487,10 @@ class FedTDD(SeriesSettings, Method):
     def expand(self, state: FedTDDState, sent: Mapping[str, Message]) -> Absorbed:
         """Expand the public data by what clients released (lines 12 to 15), and count what they withheld.
 
-        Nobody adds more than `MOST_RELEASED` times as many windows as the median client.
+        Nobody adds more than `MOST_RELEASED` times as many windows as the median client drew.
         """
-        most = math.ceil(MOST_RELEASED * np.median([len(reply["windows"]) for reply in sent.values()] or [0]))
+        drawn = [len(reply["windows"]) + reply["withheld"] for reply in sent.values()]
+        most = math.ceil(MOST_RELEASED * np.median(drawn or [0]))
         bank = np.concatenate([state.bank, *(reply["windows"][:most] for reply in sent.values())])
         withheld = {name: state.withheld.get(name, 0) + reply["withheld"] for name, reply in sent.items()}
         membership = {name: reply["membership"] for name, reply in sent.items() if self.gate}
