@@ -174,7 +174,7 @@ def test_local_clocks():
     winter, summer = (
         clock.number(f"2025-{month}-15 08:00{zone}") for month, zone in (("01", "+01:00"), ("07", "+02:00"))
     )
-    assert (clock.local(np.array([winter, summer])) % 24).tolist() == [7.0, 7.0]
+    assert (clock.local(np.array([winter, summer])) % 24).tolist() == [8.0, 8.0]
     assert clock.local(np.array([winter]))[0] == winter
     for other in (Clock("h"), Clock("h", "+02:00"), Clock()):
         assert other.local(np.array([summer]))[0] == summer
