@@ -173,6 +173,10 @@ def test_extreme_but_valid_messages_do_not_end_a_run(name: str) -> None:
     assert max(changed(name, seed) for seed in range(3)) <= 0.05
 
 
+def test_sums_of_a_point_process_are_compared_event_by_event() -> None:
+    assert max(changed("FedPointProcess", seed) for seed in (13, 26, 29)) <= 0.05
+
+
 METHODS = [
     "OneRound", "FDBNL", "PFDBNL", "EdgeRanking", "FedMean", "FedPP", "FedPointProcess", "FedMoments", "EventDetector",
     "FedAvg", "DAMe", "FedTDD",

@@ -124,7 +124,8 @@ def measure_levels(table: Series, weights: Floats, centre: Floats, lags: int) ->
         fits = [Baseline.of(one, levels, weights[rows]) if levels in LEVELS else common for one in tables]
         now, before = (np.where(unseen, 0.0, one.values - fit.values) for one, fit in zip(tables, fits, strict=True))
         squares, mixed, own = (weights[rows] @ (a * b) for a, b in ((now, now), (now, before), (before, before)))
-        found.append([np.maximum(squares - mixed**2 / np.where(own > 0, own, 1.0), 0.0), fits[0].fitted])
+        told = mixed**2 / np.where(own > 0, own, 1.0) if lags else 0.0
+        found.append([np.maximum(squares - told, 0.0), fits[0].fitted])
     return np.array(found)
 
 

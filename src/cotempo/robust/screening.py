@@ -24,6 +24,8 @@ SUSPECT_ALIKE, FEW_ALIKE = 4.0, 1.5
 SINGLE = 5.0
 #: An answer that has sums is of at least so many rows, which may have weights.
 LEAST_ROWS = 1e-3
+#: Differences of less than a row, and of less than this share, are none.
+MOST_ROUNDED = 0.01
 #: From so many values on, the scale of each can be told.
 MANY = 12
 #: Where that is known, fields themselves may differ so many times as much: scales of honest clients do.
@@ -85,7 +87,9 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
             # The value that differs most: a forged edge changes few of many.
             away = np.abs(values - np.median(values, axis=0))
             excess = away - by_chance.get(field.name, 0.0) * (answers.weights / answers.sizes)[:, None] / field.scale
-            least = 1e-6 * float(np.abs(values).max())
+            # Ends of sequences cost a row or so: where clients agree exactly, as in counts, that is no difference.
+            common = float(np.median(np.abs(values).max(axis=1)))
+            least = min(1 / float(np.median(answers.sizes)), MOST_ROUNDED) * common
             distance, beyond = (forgiven * part.max(axis=1) for part in (away, excess))
             yield Distances(field.name, _in_medians(distance, least, beyond), most * (1 + FEW_VALUES / values.shape[1]))
     for name, values in _alike(answers, messages, expect):

@@ -161,13 +161,12 @@ class Run:
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
-        warned = [f"{name}: {words}" for name, table in tables.items() for words in table.faults()]
+        warned = []
         if method.needs_equal_steps:
             steps = {name: getattr(table, "step", 0.0) for name, table in tables.items()}
             if apart := unequal_steps(steps):
                 warned.append(f"{apart}; what is learned together mixes them")
-        for words in warned:
-            warn(words)
+                warn(warned[-1])
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
             if engine.is_remote:
@@ -342,7 +341,9 @@ class Run:
                 for phase in dict.fromkeys(record["phase"] for record in history)
             }
             tables = self.fingerprints["clients"]
-            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked, self.warned, tables)
+            outcome = Outcome(
+                method, state, schemas, memories, tuple(history), privacy, asked, self._warnings(), tables
+            )
             fitted = method.result(outcome)
             for line in fitted.warnings():
                 warn(line, AdviceWarning)
@@ -350,6 +351,13 @@ class Run:
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth, run=folder.path)
             return fitted
+
+    def _warnings(self) -> tuple[str, ...]:
+        """Warn of what can hardly be right in the tables; return that and what was warned of before."""
+        faults = [f"{name}: {words}" for name, table in self.tables.items() for words in table.faults()]
+        for words in faults:
+            warn(words)
+        return (*faults, *self.warned)
 
     def _where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> str:
         """Return how far the run has come and how to go on, for Ctrl-C."""

@@ -209,9 +209,14 @@ class FedPointProcess(Method):
         if phase == "level":
             fields = {"fit": Spec((), "float", description="log-likelihood of your events"), "joining": expect_tally()}
             return Expect(fields, sums=True)
-        size = len(state.parameters) * (1 if self.process == "renewal" else 2)
-        fields = {"sums": Spec((size,), description="sums for the parameters of the process")}
-        return Expect(fields, sums=True, weight=(0, 1), rows=lambda message: 1.0)
+        is_renewal = self.process == "renewal"  # whose sums are numbers of gaps, then of their logarithms and squares
+        size = len(state.parameters) * (1 if is_renewal else 2)
+        low, numbers = (-np.inf, size // 3) if is_renewal else (0.0, size // 2)
+        fields = {"sums": Spec((size,), low=low, description="sums for the parameters of the process")}
+        # The first sums add up to the number of events; who saw none is compared as well.
+        return Expect(
+            fields, sums=True, weight=(0, 1), rows=lambda one: 1.0 + float(np.abs(one["sums"][:numbers]).sum())
+        )
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""

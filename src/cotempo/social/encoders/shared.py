@@ -88,8 +88,11 @@ class SharedEncoder:
             }
             return Expect(fields, sums=True, rows=lambda message: message["documents"])
         about = "a random mixture of n-gram co-occurrences over all your posts"
-        fields = {"sketch": Spec((self.buckets, self.columns), "float32", description=about)}
-        return Expect(fields, sums=True, rows=lambda message: 1.0, alike=_outline)
+        fields = {
+            "sketch": Spec((self.buckets, self.columns), "float32", description=about),
+            "documents": Spec((), "float", low=1, description="your number of posts"),
+        }
+        return Expect(fields, sums=True, rows=lambda message: message["documents"], alike=_outline)
 
     def absorb(self, answers: Answers) -> SharedEncoder:
         """Make the weights, then the basis, from the sums."""
@@ -112,12 +115,15 @@ def answer_encoder(question: Question, counts: Counts, dimension: int) -> Messag
     weighted, columns = weigh(counts, question.common["weights"]), question.common["columns"]
     if columns > (most := most_columns(dimension)):
         raise MessageError(f"a sketch must have at most {most} columns with these parameters, got {columns}")
-    return Message({"sketch": sketch(weighted, question.common["seed"], columns)})
+    found = sketch(weighted, question.common["seed"], columns)
+    return Message({"sketch": found, "documents": float(counts.shape[0])})
 
 
 def _outline(message: Message) -> dict[str, Singles]:
-    """Return a sketch's size, and coarsely where it lies: enough to see one that is of no posts."""
-    sketch = message["sketch"]
-    size = np.linalg.norm(sketch)
-    blocks = np.stack([part.sum(axis=0) for part in np.array_split(sketch, BLOCKS)])
-    return {"sketch": blocks / max(size, 1e-30), "size of the sketch": np.log(np.maximum(size, 1e-30)).reshape(1)}
+    """Return a sketch's size per post, coarsely where it lies, and how few directions it has: noise has all of them."""
+    sketch = message["sketch"].astype(np.float64)
+    size = max(float(np.linalg.norm(sketch)), 1e-30)
+    blocks = np.stack([part.sum(axis=0) for part in np.array_split(sketch, BLOCKS)]) / size
+    gram = (sketch / size).T @ (sketch / size)
+    told = {"size of the sketch": size / message["documents"], "directions of the sketch": np.square(gram).sum()}
+    return {"sketch": blocks, **{name: np.log(np.maximum([value], 1e-30)) for name, value in told.items()}}

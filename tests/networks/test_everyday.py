@@ -1,0 +1,79 @@
+"""What a biologist stumbled on: own networks are judged, whoever is left out is named, logarithms are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cotempo as ct
+from cotempo.data import Series
+from cotempo.errors import AdviceWarning
+from cotempo.networks.search.orders import minimum_pivots
+
+QUICK = ct.OneRound(restarts=0)
+
+
+def test_with_personal_networks_the_own_one_is_compared_with_learning_alone() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=4, samples=480, seed=1)
+    other, _ = ct.make_networks(variables=3, clients=1, samples=120, seed=9)
+    clients["client-3"] = other["client-0"]
+    plain = ct.Robust("mean", cap=None)
+    common, own = (
+        ct.OneRound(restarts=0, personal=personal).fit(clients, reducer=plain, progress=False)
+        for personal in (False, True)
+    )
+    assert common.benefit["client-3"].verdict == "harmed"
+    assert any("personal=True" in line for line in common.advice())
+    assert own.benefit["client-3"].gain > common.benefit["client-3"].gain + 0.1
+    assert own.joining.gain == pytest.approx(np.mean([item.gain for item in own.benefit.values()]))
+
+
+def test_a_client_that_is_left_out_is_named_and_left_out_of_all_that_follows() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=6, samples=1200, seed=1)
+    clients["client-2"] = replace(clients["client-2"], values=clients["client-2"].values * [1.0, -40.0, 1.0])
+    with pytest.warns(AdviceWarning, match=r"client-2 was left out .*Robust\(\"mean\""):
+        fitted = QUICK.fit(clients)
+    assert fitted.suspects == fitted.state.left_out == ("client-2",)
+    lines = fitted.advice()
+    assert any("client-2 was left out" in line for line in lines)
+    assert not any("not compared" in line for line in lines)
+    asked = [record["received"] for record in fitted.history if record["phase"] == "compare"]
+    assert asked
+    assert all("client-2" not in received for received in asked)
+
+
+@pytest.mark.parametrize("base", [2.0, np.e, 10.0])
+def test_a_survey_finds_logarithms(base: float) -> None:
+    rng = np.random.default_rng(0)
+    tables = [100 + 12 * rng.normal(size=(120, 3)) for _ in range(5)]
+    tables[2] = np.log(tables[2]) / np.log(base)
+    found = ct.survey({f"lab-{place}": Series.from_arrays(values) for place, values in enumerate(tables)})
+    assert {finding.kind for finding in found["lab-2"]} == {"logarithm"}
+    assert not any(found[f"lab-{place}"] for place in (0, 1, 3, 4))
+
+
+def test_a_truth_in_a_dataframe_is_drawn_and_a_client_prints_in_one_line() -> None:
+    clients, truth = ct.make_networks(variables=3, clients=2, samples=200, seed=0)
+    fitted = QUICK.fit(clients)
+    assert fitted.plot(truth=truth.edges()).axes
+    assert "\n" not in repr(fitted["client-0"])
+
+
+def test_a_fitted_ranking_names_its_surest_edges() -> None:
+    clients, truth = ct.make_networks(variables=4, clients=2, samples=200, degree=0, seed=0)
+    fitted = ct.EdgeRanking(score="granger").fit(clients)
+    source, target, _ = fitted.top(1)[0]
+    assert f"{source} → {target}" in fitted.answer()
+    assert fitted.compare(truth) == fitted.ranking.compare(truth)
+    assert isinstance(fitted.tables()["ranking"], pd.DataFrame)
+
+
+def test_what_lags_explain_wholly_overflows_nothing() -> None:
+    gram = np.kron(np.ones((2, 2)), np.eye(2) + 0.3) * 1e3
+    with np.errstate(all="raise"):
+        order, pivots = minimum_pivots(gram, 2, scaled=True)
+    assert sorted(order) == [0, 1]
+    assert np.isfinite(pivots).all()

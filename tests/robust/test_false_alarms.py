@@ -1,0 +1,23 @@
+"""Honest clients that are alike: nobody is left out, not even one with a tenth of the others' rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cotempo as ct
+
+SMALL = "client-3"
+
+
+@pytest.mark.parametrize("seed", [1000, 1001])
+def test_a_small_client_is_not_suspected_by_an_edge_ranking(seed: int) -> None:
+    clients = dict(ct.make_networks(variables=6, clients=8, samples=2400, seed=seed)[0])
+    clients[SMALL] = clients[SMALL].select(np.arange(30))
+    assert ct.EdgeRanking().fit(clients, progress=False).suspects == ()
+
+
+def test_a_client_of_one_sequence_is_not_suspected_by_a_point_process() -> None:
+    clients = dict(ct.make_events(clients=8, sequences=10, seed=1004)[0])
+    clients[SMALL] = clients[SMALL].take([0])
+    assert ct.FedPointProcess(process="hawkes", rounds=8).fit(clients, progress=False).suspects == ()
