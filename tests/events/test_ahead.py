@@ -175,9 +175,9 @@ def test_local_clocks():
         clock.number(f"2025-{month}-15 08:00{zone}") for month, zone in (("01", "+01:00"), ("07", "+02:00"))
     )
     assert (clock.local(np.array([winter, summer])) % 24).tolist() == [8.0, 8.0]
-    assert clock.local(np.array([winter]))[0] == winter
-    for other in (Clock("h"), Clock("h", "+02:00"), Clock()):
-        assert other.local(np.array([summer]))[0] == summer
+    assert clock.local(np.array([winter]))[0] == winter + 1
+    for other, ahead in ((Clock("h"), 0), (Clock("h", "+02:00"), 2), (Clock(), 0)):
+        assert other.local(np.array([summer]))[0] == summer + ahead
 
 
 def cells_of_a_day(seed: int, per_cell: float = 3.0) -> np.ndarray:
