@@ -127,6 +127,7 @@ def test_a_count_holds_its_mean_even_of_almost_nothing():
     assert count.lower <= count.mean <= count.upper
 
 
+@pytest.mark.slow
 def test_a_period_is_that_of_each_clients_own_clock():
     """Sites in two zones with one rhythm of their local day: bands held 55 % of the truth."""
     rng, clients = np.random.default_rng(7), {}
@@ -143,6 +144,7 @@ def test_a_period_is_that_of_each_clients_own_clock():
     assert any("zones differ" in line for line in ct.describe(clients).warnings)
 
 
+@pytest.mark.slow
 def test_a_model_of_history_counts():
     rng = np.random.default_rng(8)
     clients = {name: Events.from_arrays([np.sort(rng.uniform(0, 60, 60))], (0.0, 60.0)) for name in "ab"}

@@ -63,7 +63,7 @@ def test_bands_hold_where_the_days_of_sites_differ(fitted):
     for name, peak in PEAKS.items():
         band, truth = fitted[0][name].intensity(grid), rate(grid, peak)
         assert ((band.lower <= truth) & (truth <= band.upper)).mean() > 0.85
-        assert abs(grid[np.argmax(band.mean[:48])] - MONDAY - peak) < 3
+        assert abs(grid[np.argmax(band.mean[:48])] - MONDAY - peak) < 4  # two of the coarse cells of deviations
 
 
 def check_counts(result):

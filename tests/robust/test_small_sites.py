@@ -66,6 +66,7 @@ def test_a_site_that_forges_its_counts_is_still_found(expect):
     assert set(find_suspects(told, expect)) == {"liar"}
 
 
+@pytest.mark.slow
 def test_who_is_left_out_is_named_in_a_warning_and_in_advice():
     rng = np.random.default_rng(1)
     clients = {name: Events.from_arrays([np.sort(rng.uniform(0, 240, 200))], (0.0, 240.0)) for name in "abcde"}

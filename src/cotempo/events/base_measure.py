@@ -48,8 +48,9 @@ STRETCHES = 20
 MARGIN = 3.0
 # The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
 POISSON_FREEDOM = 5.0
-# Screening: how much longer tails of squared misfits are than a normal's, and how much logs of sizes of sites vary.
-TAIL, USUAL_SIZES = 2.0, 1.0
+# Screening: how much longer tails of squared misfits are than a normal's, and how far logs of sizes of honest sites
+# may be apart: fifty times.
+TAIL, USUAL_SIZES = 2.0, 4.0
 DISPERSION = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
 
 

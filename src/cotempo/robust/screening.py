@@ -30,8 +30,8 @@ MOST_ROUNDED = 0.01
 MANY = 12
 #: Where that is known, fields themselves may differ so many times as much: scales of honest clients do.
 FORGIVEN = 2.0
-#: So many standard deviations of its own chance say nothing against a client.
-CHANCE = 4.0
+#: So many standard deviations of its own chance say nothing against a client; fewer where clients are alike.
+CHANCE, CHANCE_ALIKE = 4.0, 1.0
 
 
 class Distances(NamedTuple):
@@ -113,7 +113,10 @@ def _by_chance(answers: PerRow, messages: Mapping[str, Message], expect: Expect)
     with np.errstate(all="ignore"):
         told = [expect.scatter(messages[name]) for name in answers.names]
     found = {name: np.stack([np.asarray(one[name], np.float64).ravel() for one in told]) for name in told[0]}
-    return {name: CHANCE * np.nan_to_num(value, posinf=0.0) for name, value in found.items()}
+    return {
+        name: (CHANCE_ALIKE if name.startswith("alike ") else CHANCE) * np.nan_to_num(value, posinf=0.0)
+        for name, value in found.items()
+    }
 
 
 def _largest(values: Floats) -> Floats:
