@@ -196,7 +196,7 @@ def test_forged_products_are_left_out() -> None:
     honest = QUICK.fit(clients)
     state = honest.state
     expect = QUICK.expects(state, "products")
-    good = {"counts": state.counts, "sums": state.sums, "products": state.products, "offsets": np.zeros((2, 3))}
+    good = {"counts": state.counts, "sums": state.sums, "products": state.products, "levels": np.zeros((5, 2, 3))}
     validate(Message(good), expect)
     with pytest.raises(ct.CotempoError, match="'products' must be positive semidefinite"):
         validate(Message({**good, "products": -state.products}), expect)
@@ -307,11 +307,12 @@ def test_a_column_that_moves_late_at_every_client_does_no_harm(late: int, option
     with warnings.catch_warnings(record=True, action="always") as caught:
         fitted = ct.OneRound(restarts=0, **options).fit(moved)
     words = "x1 at lag 1 does not vary in the rows that were summed: no edge from it was considered"
-    assert [str(one.message) for one in caught] == ([words] if late == 1 else [])
+    said = [str(one.message) for one in caught if "stuck sensor" not in str(one.message)]
+    assert said == ([words] if late == 1 else [])
     expected = ct.OneRound(restarts=0, **options).fit(plain)
     np.testing.assert_allclose(fitted.network.within[np.ix_([0, 2], [0, 2])], expected.network.within, atol=1e-4)
-    for name, said in fitted.benefit.items():
-        assert said.gain == pytest.approx(expected.benefit[name].gain, abs=0.01)
+    for name, benefit in fitted.benefit.items():
+        assert benefit.gain == pytest.approx(expected.benefit[name].gain, abs=0.01)
 
 
 def test_shares_are_judged_by_columns_that_vary_where_they_are_learned() -> None:

@@ -183,9 +183,7 @@ def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int
     if len(past):  # take off what the lags explain; a slight ridge keeps short series solvable
         left = left - mixed.T @ np.linalg.solve(past + 1e-6 * np.diag(past.diagonal()), mixed)
     if scaled:
-        # What the lags explain wholly leaves rounding, of either sign.
-        spread = np.sqrt(np.maximum(left.diagonal(), 1e-12 * gram.diagonal()[:variables]))
-        spread = np.where(spread > 0, spread, 1.0)
+        spread = np.sqrt(left.diagonal())
         left = left / np.outer(spread, spread)
     order: list[int] = []
     pivots = np.empty(variables)
@@ -195,7 +193,8 @@ def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int
         remaining[order] = np.inf
         chosen = int(remaining.argmin())
         pivots[place] = max(remaining[chosen], smallest[chosen])
-        left = left - np.outer(left[:, chosen], left[chosen]) / pivots[place]
+        if remaining[chosen] > smallest[chosen]:  # else those before explain it wholly, and rounding is left
+            left = left - np.outer(left[:, chosen], left[chosen]) / pivots[place]
         order.append(chosen)
     return order, pivots
 
