@@ -63,15 +63,15 @@ def cut_transitions(table: Series, lags: int, half_life: float | None = None, *,
     `half_life` is the time after which the weight of a row halves; without it weights are the table's. `partial` keeps
     transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
     """
-    rows = np.vstack([lagged(values, lags) for _, values in table.pieces()])
+    pieces, weights = table.pieces(), table.row_weights
+    rows = np.vstack([lagged(values, lags) for _, values in pieces])
     missing = np.isnan(rows)
     kept = np.flatnonzero(~missing.all(axis=1) if partial else ~missing.any(axis=1))
-    return Transitions(rows[kept], weigh_by_age(table, half_life, kept), kept)
+    return Transitions(rows[kept], weigh_by_age(weights[kept], table.time[kept], half_life), kept)
 
 
-def weigh_by_age(table: Series, half_life: float | None, rows: Indices | slice = slice(None)) -> Floats:
-    """Return the weights of some rows; `half_life` is the time after which they halve."""
-    weights, when = table.row_weights[rows], table.time[rows]
+def weigh_by_age(weights: Floats, when: Floats, half_life: float | None) -> Floats:
+    """Return the weights of rows, halved for each `half_life` that they are older than the newest."""
     return weights if half_life is None else weights * 0.5 ** ((when.max(initial=-np.inf) - when) / half_life)
 
 

@@ -362,7 +362,7 @@ class OneRound(Method):
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
             measured = np.zeros((len(NAMES), 2, len(names)))
             if common["levels"] == "common":
-                weights = weigh_by_age(prepared.table, self.half_life)
+                weights = weigh_by_age(prepared.table.row_weights, prepared.table.time, self.half_life)
                 places = [names.index(name) for name in prepared.table.features]
                 measured[..., places] = measure_levels(prepared.table, weights, common["centre"][places], self.lags)
             return Message({**sums._asdict(), "levels": measured}), None
@@ -442,7 +442,7 @@ class OneRound(Method):
     def without_levels(self, own: OwnRows, table: Series, common: Message, *, judging: bool = False) -> OwnRows:
         """Return rows whose levels are moved to the centre; to judge, held-out rows tell nothing of the others'."""
         names = json.loads(common["variables"])
-        weights, centre = weigh_by_age(table, self.half_life), common["centre"]
+        weights, centre = weigh_by_age(table.row_weights, table.time, self.half_life), common["centre"]
         until = int(own.rows.places[own.first_judged]) if judging and len(own.judged) else None
         level = Baseline.of(table, common["levels"], weights, until)
         above = level.values - centre[[names.index(name) for name in table.features]]
