@@ -55,7 +55,7 @@ def home(made: PaperDeployment, name: str) -> Path:
 def test_logs_say_what_happened_without_data_columns_and_paths(made: PaperDeployment, tmp_path: Path) -> None:
     (made.consortium.gate / "starve-birch-2").touch()
     fit(made, tmp_path / "run")  # birch runs out of memory in its second step
-    with pytest.raises(EngineError, match="approves .*Walking"):
+    with pytest.raises(EngineError, match=r"approves .*Walking"):
         fit(made, tmp_path / "other", ct.FedMean())
     table = made.consortium.clients["cedar"].kit / "data.csv"
     table.write_text(f"time,{','.join(COLUMNS)}\n0,secret-4711,1\n1,2,3\n")
