@@ -193,7 +193,7 @@ def test_scale_is_forgiven_where_relations_are_compared_and_a_forged_relation_is
 def test_sums_of_no_rows_are_left_out() -> None:
     told = honest()
     told["c3"] = Message({**answer(500, 3), "count": np.zeros(1)})
-    found = ask(told, SCREEN)
+    found = ask(told, SCREEN, replace(EXPECT, alike=lambda message: {"sums": message["count"]}))
     assert [(one.client, one.kind) for one in found.failures] == [("c3", "Suspect")]
 
 
