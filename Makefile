@@ -11,11 +11,11 @@ export MKL_NUM_THREADS ?= 1
 demo: $(READY)  ## Run the families on generated data and write an HTML report.
 	$(BIN)/cotempo demo
 
-test: lint  ## Everything that must hold; about 15 minutes on two cores; 12 are aimed at.
-	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow"
+test: lint  ## Everything that must hold; about 11 minutes on two cores.
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: lint  ## The same, and the slow tests.
-	$(BIN)/pytest -n 3 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(READY)
 	$(BIN)/ruff check .

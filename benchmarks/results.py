@@ -9,6 +9,7 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,12 @@ def write_results(name: str, rows: Sequence[Mapping[str, Any]], *, seed: Any, no
     return path
 
 
+@cache
 def commit() -> str:
-    """The commit measured; a plus sign marks uncommitted changes. COTEMPO_COMMIT names it in a copy without history."""
+    """The commit measured; a plus sign marks uncommitted changes. COTEMPO_COMMIT names it in a copy without history.
+
+    Asked once a process: the first result file that a script writes is a change, too.
+    """
     if named := os.environ.get("COTEMPO_COMMIT"):
         return named
     here = Path(__file__).parent

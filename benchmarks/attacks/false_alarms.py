@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import product
@@ -89,6 +89,11 @@ def do_cell(cell: Mapping[str, Any]) -> None:
     do_part(FOLDER, cell, lambda: measure(**cell))
 
 
+def cells(cases: Sequence[str], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return every run."""
+    return [{"case": case, "seed": seed} for seed, case in product(seeds, cases)]
+
+
 def main() -> None:
     """Measure what is missing, then write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -97,9 +102,8 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", default=[*CASES], choices=[*CASES])
     given = parser.parse_args()
     seeds = range(FIRST_SEED, FIRST_SEED + given.seeds)
-    cells = [{"case": case, "seed": seed} for seed, case in product(seeds, given.cases)]
     with ProcessPoolExecutor(given.jobs) as pool:
-        for done in as_completed([pool.submit(do_cell, cell) for cell in cells]):
+        for done in as_completed([pool.submit(do_cell, cell) for cell in cells(given.cases, seeds)]):
             done.result()
     rows, all_parts = [], []
     for case in given.cases:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 sys.path.append(str(Path(__file__).parent.parent))
-from parts import do_part, read_parts
+from parts import about, do_part, read_parts
 from results import write_results
 
 import cotempo as ct
@@ -185,7 +185,7 @@ def do_cell(cell: Mapping[str, Any]) -> None:
     do_part(FOLDER, cell, lambda: measure(**cell))
 
 
-def cells(methods: Sequence[str], seeds: range) -> list[dict[str, Any]]:
+def cells(methods: Sequence[str], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return every cell; without liars all attacks are the same."""
     lies = [("none", 0.0), *product(ATTACKS, SHARES)]
     return [
@@ -275,7 +275,14 @@ def main() -> None:
         return
     say(rows)
     if not given.only and {*given.methods} == {*METHODS}:
-        print(write_results("attacks", rows, seed=list(seeds), note="points of 100; see matrix.py"))
+        print(
+            write_results(
+                "attacks",
+                rows,
+                seed=list(seeds),
+                note=about([part for part in read_parts(FOLDER) if part["seed"] in seeds]),
+            )
+        )
         draw(rows)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import product
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 sys.path.append(str(Path(__file__).parent.parent))
-from parts import do_part, read_parts
+from parts import about, do_part, read_parts
 from results import write_results
 
 import cotempo as ct
@@ -74,7 +74,7 @@ def posts(seed: int, labels: bool = True) -> tuple[dict[str, Any], Score, Any]:
 
 def series(seed: int) -> tuple[dict[str, Any], Score, Any]:
     """Return series, and the mean Context-FID of what honest clients' models draw."""
-    clients, _ = ct.make_series(clients=9, length=240, features=3, seed=seed)
+    clients, _ = ct.make_series(clients=9, length=160, features=3, seed=seed)
     public, honest = clients.pop("client-8"), sorted({*clients} - {LIAR})
 
     def windows(values: np.ndarray) -> np.ndarray:
@@ -95,8 +95,8 @@ def fedtdd() -> Any:
     """Return a small FedTDD that releases windows."""
     return ct.FedTDD(
         common=("x0", "x1", "x2"), alpha=0.5, rounds=2, window=12, context=18, width=16, heads=2, encoders=1,
-        decoders=1, diffusion_steps=20, sampler_steps=5, pretrain_steps=100, token_steps=20, start_steps=20,
-        corrector_steps=20, first_steps=50, last_steps=50,
+        decoders=1, diffusion_steps=20, sampler_steps=5, pretrain_steps=100, token_steps=5, start_steps=20,
+        corrector_steps=5, first_steps=50, last_steps=50, imputer_width=4, imputer_layers=1, batch=16,
     )  # fmt: skip
 
 
@@ -144,6 +144,15 @@ def do_cell(cell: Mapping[str, Any]) -> None:
     do_part(FOLDER, cell, lambda: measure(**cell))
 
 
+def cells(cases: Sequence[str], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return every cell, the longest first."""
+    return [
+        {"case": case, "lie": lie, "seed": seed}
+        for case, seed in product(cases[::-1], seeds)
+        for lie in (HONEST, AWAY, *CASES[case][2])
+    ]
+
+
 def main() -> None:
     """Measure what is missing, then write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -152,19 +161,16 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", default=[*CASES], choices=[*CASES])
     given = parser.parse_args()
     seeds = range(FIRST_SEED, FIRST_SEED + given.seeds)
-    todo = [
-        {"case": case, "lie": lie, "seed": seed}
-        for case, seed in product(given.cases[::-1], seeds)
-        for lie in (HONEST, AWAY, *CASES[case][2])
-    ]
+    todo = cells(given.cases, seeds)
     with ProcessPoolExecutor(given.jobs) as pool:
         for done in as_completed([pool.submit(do_cell, cell) for cell in todo]):
             done.result()
-    rows = []
+    rows, all_parts = [], []
     for case in given.cases:
         parts = {(part["lie"], part["seed"]): part for part in read_parts(FOLDER, case=case)}
         for lie in (HONEST, AWAY, *CASES[case][2]):
             own = [parts[lie, seed] for seed in seeds]
+            all_parts += own
             moved, beyond = (
                 np.array([parts[lie, seed]["score"] - parts[other, seed]["score"] for seed in seeds])
                 for other in (HONEST, AWAY)
@@ -181,7 +187,7 @@ def main() -> None:
             )  # fmt: skip
             print({name: round(value, 3) if isinstance(value, float) else value for name, value in rows[-1].items()})
     if {*given.cases} == {*CASES}:
-        print(write_results("attacks-one-liar", rows, seed=list(seeds), note="see one_liar.py"))
+        print(write_results("attacks-one-liar", rows, seed=list(seeds), note=about(all_parts)))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python benchmarks/privacy/curves.py networks events --jobs 8    measure some; `all` measures all there are
     python benchmarks/privacy/curves.py plot                        draw all that were measured
 
-Every seed of a family is a part, kept under runs/parts/privacy-COMMIT: what was cut short goes on when called again.
+Every seed and epsilon of a family is a part, kept under runs/parts/privacy-COMMIT: what was cut short goes on when
+called again.
 
 Networks: F1 of edges within and across, 10 variables, 5 clients, all rows together 20,000 or 2,000. Personal: the same
 of PFDBNL's own networks, 6 variables, 10 clients of 300 rows. Rankings: AUROC of EdgeRanking by Granger's statistic, 10
@@ -21,7 +22,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -41,20 +42,21 @@ from cotempo.networks import FDBNL, PFDBNL, EdgeRanking, OneRound, score_network
 EPSILONS = (None, 8.0, 3.0, 1.0, 0.5)
 SEEDS = range(30, 35)
 Row = dict[str, Any]
+Epsilons = Sequence[float | None]
 
 
 def curve(
-    fit: Callable[..., Any], score: Callable[[Any], Mapping[str, float]], about: Row, **privacy: Any
+    fit: Callable[..., Any], score: Callable[[Any], Mapping[str, float]], about: Row, epsilons: Epsilons, **privacy: Any
 ) -> Iterator[Row]:
-    """Scores at every epsilon; `fit` is given a seed and the privacy."""
-    for epsilon in EPSILONS:
+    """Scores at these epsilons; `fit` is given a seed and the privacy."""
+    for epsilon in epsilons:
         asked = None if epsilon is None else ct.Privacy(epsilon=epsilon, seeded=True, **privacy)
         row = {**about, "epsilon": "none" if epsilon is None else epsilon, **score(fit(about["seed"], asked))}
         print(row, flush=True)
         yield row
 
 
-def networks(seed: int) -> Iterator[Row]:
+def networks(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """OneRound and FDBNL, with the secure sum and without."""
     for rows in (20_000, 2_000):
         clients, truth = ct.make_networks(variables=10, clients=5, samples=rows, seed=seed)
@@ -69,15 +71,18 @@ def networks(seed: int) -> Iterator[Row]:
                 lambda seed, privacy, method=method, clients=clients: method.fit(clients, seed=seed, privacy=privacy),
                 lambda fitted: edges(fitted.network),
                 about,
+                epsilons,
                 secure_sum=secure,
                 ranges=(-20.0, 20.0),
             )
+        if None not in epsilons:
+            continue
         alone = [edges(OneRound(compare=False).fit({name: table}).network) for name, table in clients.items()]
         means = {key: float(np.mean([one[key] for one in alone])) for key in alone[0]}
         yield {"method": "OneRound", "rows": rows, "secure_sum": False, "seed": seed, "epsilon": "alone", **means}
 
 
-def personal(seed: int) -> Iterator[Row]:
+def personal(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """PFDBNL: means over clients of their own networks' F1; alone is FDBNL at each client."""
     method = PFDBNL(scaled=False, compare=False)
     clients, truth = ct.make_networks(variables=6, clients=10, samples=3000, shared=0.8, seed=seed)
@@ -90,8 +95,10 @@ def personal(seed: int) -> Iterator[Row]:
     yield from curve(
         lambda seed, privacy, clients=clients: method.fit(clients, seed=seed, privacy=privacy),
         lambda fitted, names=tuple(clients): edges({name: fitted[name].network for name in names}),
-        about, secure_sum=True, ranges=(-20.0, 20.0),
+        about, epsilons, secure_sum=True, ranges=(-20.0, 20.0),
     )  # fmt: skip
+    if None not in epsilons:
+        return
     alone = FDBNL(scaled=False, compare=False)
     yield {
         **about, "epsilon": "alone",
@@ -99,7 +106,7 @@ def personal(seed: int) -> Iterator[Row]:
     }  # fmt: skip
 
 
-def rankings(seed: int) -> Iterator[Row]:
+def rankings(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """EdgeRanking by moments; alone is the mean over clients."""
     method = EdgeRanking(score="granger", lags=1)
     clients, truth = ct.make_networks(variables=10, clients=5, samples=2_000, degree=0, seed=seed)
@@ -110,13 +117,15 @@ def rankings(seed: int) -> Iterator[Row]:
 
     yield from curve(
         lambda seed, privacy, clients=clients: method.fit(clients, seed=seed, privacy=privacy),
-        score, about, secure_sum=True, ranges=(-20.0, 20.0),
+        score, about, epsilons, secure_sum=True, ranges=(-20.0, 20.0),
     )  # fmt: skip
+    if None not in epsilons:
+        return
     alone = [score(method.fit({name: table}))["auroc"] for name, table in clients.items()]
     yield {**about, "epsilon": "alone", "auroc": float(np.mean(alone))}
 
 
-def learners(seed: int) -> Iterator[Row]:
+def learners(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """FedNeural, one client hidden; a gain of 0 is that of each client's own constant rate.
 
     The secure sum would take most of the time: its noise is added without its masks.
@@ -140,10 +149,10 @@ def learners(seed: int) -> Iterator[Row]:
         return {"gain": float(np.mean([fitted[name].score(table)["gain"] for name, table in test.items()]))}
 
     about = {"method": "FedNeural", "clients": 100, "unit": "client", "seed": seed}
-    yield from curve(fit, score, about, unit="client", secure_sum=True)
+    yield from curve(fit, score, about, epsilons, unit="client", secure_sum=True)
 
 
-def series(seed: int) -> Iterator[Row]:
+def series(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """FedMoments on ETTh1; without noise it is learned once, because seeds change only what is missing."""
     from moments import MASKS, fill_linear, parts_of
 
@@ -168,12 +177,13 @@ def series(seed: int) -> Iterator[Row]:
     yield from curve(
         lambda seed, privacy: ct.FedMoments().fit(clients, seed=seed, privacy=privacy) if privacy else exact,
         lambda fitted, seed=seed: score(lambda holes: fitted.model.impute(Series.from_arrays(holes)).values, seed),
-        about, secure_sum=True, ranges=ranges,
+        about, epsilons, secure_sum=True, ranges=ranges,
     )  # fmt: skip
-    yield {**about, "epsilon": "alone", **score(fill_linear, seed)}
+    if None in epsilons:
+        yield {**about, "epsilon": "alone", **score(fill_linear, seed)}
 
 
-def generator(seed: int) -> Iterator[Row]:
+def generator(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """SeriesDiffusion of one owner, and its noised moments alone."""
     from moments import parts_of
 
@@ -193,15 +203,19 @@ def generator(seed: int) -> Iterator[Row]:
 
     about = {"method": "SeriesDiffusion", "data": "etth", "unit": "row", "seed": seed}
     yield from curve(
-        lambda seed, privacy: method.fit(table, seed=seed, privacy=privacy, progress=False), score, about, ranges=ranges
-    )
-    for epsilon in EPSILONS[1:]:
+        lambda seed, privacy: method.fit(table, seed=seed, privacy=privacy, progress=False),
+        score, about, epsilons, ranges=ranges,
+    )  # fmt: skip
+    for epsilon in epsilons:
+        if epsilon is None:
+            continue
         privacy = ct.Privacy(epsilon=epsilon, ranges=ranges, seeded=True)
         yield {**about, "method": "moments", "epsilon": epsilon, **score(learn_moments(table, privacy, 24, Rng(seed)))}
 
 
-def imputer(seed: int) -> Iterator[Row]:
-    """FedTDD, small: what its clients' networks make of noised moments."""
+def imputer(seed: int, epsilons: Epsilons) -> Iterator[Row]:
+    """FedTDD, small: what its clients' networks make of noised moments; on a GPU where there is one."""
+    import torch
     from moments import MASKS, fill_linear, parts_of
 
     from cotempo.data import Series
@@ -212,8 +226,9 @@ def imputer(seed: int) -> Iterator[Row]:
     low, high = train.min(axis=0) - half, train.max(axis=0) + half
     ranges = {name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
     method = ct.FedTDD(
-        common=names[:4], rounds=1, width=16, imputer_width=32, pretrain_steps=1000, token_steps=500, start_steps=0,
-        corrector_steps=300, first_steps=1, last_steps=0, rough=False,
+        common=names[:4], device="cuda" if torch.cuda.is_available() else "cpu", rounds=1, width=16,
+        imputer_width=32, pretrain_steps=1000, token_steps=500, start_steps=0, corrector_steps=300,
+        first_steps=1, last_steps=0, rough=False,
     )  # fmt: skip
     gone = MASKS["cells"](test.shape, 0.5, seed)
     holes = np.where(gone, np.nan, test)
@@ -227,12 +242,13 @@ def imputer(seed: int) -> Iterator[Row]:
         lambda fitted: {
             "cells": float(np.mean([error(fitted[name].impute(Series.from_arrays(holes)).values) for name in clients]))
         },
-        about, secure_sum=True, ranges=ranges,
+        about, epsilons, secure_sum=True, ranges=ranges,
     )  # fmt: skip
-    yield {**about, "epsilon": "alone", "cells": error(fill_linear(holes))}
+    if None in epsilons:
+        yield {**about, "epsilon": "alone", "cells": error(fill_linear(holes))}
 
 
-def events(seed: int) -> Iterator[Row]:
+def events(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """FedPP with the kernel of time; a gain of 0 is that of each client's own constant rate."""
     from common import cohort_score, deal
 
@@ -247,11 +263,12 @@ def events(seed: int) -> Iterator[Row]:
         lambda seed, privacy, method=method, train=train: method.fit(train, seed=seed, privacy=privacy),
         lambda fitted, test=test: {"gain": cohort_score(fitted, test)["gain"]},
         {"method": "FedPP", "data": "taxi", "events": size, "unit": "row", "seed": seed},
+        epsilons,
         secure_sum=True,
     )
 
 
-def social(seed: int) -> Iterator[Row]:
+def social(seed: int, epsilons: Epsilons) -> Iterator[Row]:
     """EventDetector on real posts without labels."""
     from setting import judge, real_clients, split, without_labels
 
@@ -267,8 +284,10 @@ def social(seed: int) -> Iterator[Row]:
     about = {"method": "EventDetector", "posts": sum(table.rows for table in learn.values()), "seed": seed}
     yield from curve(
         lambda seed, privacy, learn=learn: method.fit(learn, seed=seed, privacy=privacy),
-        score, about, secure_sum=True,
+        score, about, epsilons, secure_sum=True,
     )  # fmt: skip
+    if None not in epsilons:
+        return
     alone = {name: method.fit({name: posts}, seed=seed)[name] for name, posts in learn.items()}
     yield {**about, "epsilon": "alone", **score(alone)}
 
@@ -344,11 +363,12 @@ MEASURES = {
 }  # fmt: skip
 
 
-def measure(job: tuple[str, int]) -> None:
-    """Measure one seed of a family, in a process of its own: benchmarks of series and posts share names of modules."""
-    family, seed = job
+def measure(job: tuple[str, int, float | None]) -> None:
+    """Measure one part in a process of its own: benchmarks of series and posts share names of modules."""
+    family, seed, epsilon = job
     warnings.simplefilter("ignore")
-    do_part(folder(), {"family": family, "seed": seed}, lambda: {"rows": list(MEASURES[family](seed))})
+    key = {"family": family, "seed": seed, "epsilon": epsilon}
+    do_part(folder(), key, lambda: {"rows": list(MEASURES[family](seed, [epsilon]))})
 
 
 def folder() -> Path:
@@ -367,12 +387,14 @@ def main() -> None:
         return
     families = [*MEASURES] if "all" in asked.families else asked.families
     with get_context("spawn").Pool(asked.jobs, maxtasksperchild=1) as pool:
-        pool.map(measure, [(family, seed) for family in families for seed in SEEDS], chunksize=1)
+        jobs = [(family, seed, epsilon) for family in families for seed in SEEDS for epsilon in EPSILONS]
+        pool.map(measure, jobs, chunksize=1)
     for family in families:
-        parts = sorted(read_parts(folder(), family=family), key=lambda part: part["seed"])
+        parts = read_parts(folder(), family=family)
+        parts.sort(key=lambda part: (part["seed"], EPSILONS.index(part["epsilon"])))
         rows = [row for part in parts for row in part["rows"]]
         note = f"{(__doc__ or '').split(chr(10))[0]} {where(parts)}"
-        write_results(f"privacy-{family}", rows, seed=[part["seed"] for part in parts], note=note)
+        write_results(f"privacy-{family}", rows, seed=sorted({part["seed"] for part in parts}), note=note)
 
 
 if __name__ == "__main__":

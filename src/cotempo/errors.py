@@ -46,22 +46,27 @@ class DataError(CotempoError, ValueError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        # A rule that many rows break is one line, so that it does not hide the others.
+        # A rule that many rows or clients break is one line, so that it does not hide the others.
         rules: dict[object, list[Problem]] = {}
-        for place, problem in enumerate(self.problems):
-            rule = place if problem.row is None else (problem.column, problem.must.split(", got ")[0])
-            rules.setdefault(rule, []).append(problem)
+        for problem in self.problems:
+            must = problem.must if problem.row is None else problem.must.split(", got ")[0]
+            rules.setdefault((problem.column, must, problem.row is None), []).append(problem)
         lines = [_line(problems) for problems in list(rules.values())[:MOST_LINES]]
         more = len(rules) - len(lines)
         return "\n".join([*lines, f"... and {more} more"] if more else lines)
 
 
 def _line(problems: Sequence[Problem]) -> str:
-    """Return the first problem, and how many more rows have it."""
+    """Return the first problem, and how many more rows, or clients, have it."""
     first, *others = problems
     count = len(others) + sum(problem.more for problem in problems)
     if not count:
         return str(first)
+    if first.row is None:
+        same = list(dict.fromkeys(problem.client for problem in others if problem.client not in (None, first.client)))
+        named = ", ".join(map(str, same[:3])) + (", ..." if len(same) > 3 else "")
+        more = f"{len(same):,} more {'client' if len(same) == 1 else 'clients'}: {named}"
+        return f"{first} (and {more})" if same else str(first)
     rows = ", ".join(str(problem.row) for problem in others[:3]) + (", ..." if count > 3 else "")
     clients = len({problem.client for problem in problems})
     where = f" of {clients} clients" if clients > 1 else ""

@@ -63,7 +63,7 @@ def test_check_takes_an_experiment(cotempo: Command, wards: Path) -> None:
     assert "# period: none by default" in (wards / "bare.toml").read_text()
     unread = cotempo("init", "unread.toml", "--data", "raw")
     assert unread.code == 5
-    assert "tables must be readable to choose a method for them" in unread.err
+    assert "tables must be readable, and of one kind, to choose a method for them" in unread.err
     assert not (wards / "unread.toml").exists()
 
 
@@ -135,3 +135,50 @@ def test_a_model_that_looks_back_needs_the_events(cotempo: Command, wards: Path)
     assert found.code == 0, found.err
     for row in found.record["counts"]:
         assert row["lower"] <= row["mean"] <= row["upper"]
+
+
+def test_init_shows_every_fault_and_equal_ones_once(cotempo: Command, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / "raw" / f"{name}.csv").write_text("time,mark\n31/31/2025,x\n2025-03-01,x\n32/31/2025,x\n")
+    (tmp_path / "raw" / "d.csv").write_text("when,mark\n2025-03-01,x\n")
+    said = cotempo("init", "e.toml", "--data", "raw", "--method", "FedPP")
+    faults = [line for line in said.out.splitlines() if line.startswith("  ")]
+    assert len(faults) == 2, said.out
+    assert "5 more rows of 3 clients" in faults[0]
+    assert "client d" in faults[1]
+
+
+def test_a_folder_of_mixed_kinds_is_refused_file_by_file(cotempo: Command, tmp_path: Path) -> None:
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all" / "beds.csv").write_text("time,free,used\n2025-03-01,1,2\n2025-03-02,1,3\n")
+    (tmp_path / "all" / "visits.csv").write_text("time,mark\n2025-03-01,x\n2025-03-02,y\n")
+    for command in (("init", "e.toml", "--data", "all"), ("check", "all")):
+        said = cotempo(*command)
+        assert said.code != 0
+        assert "like series: beds.csv (time, free, used)" in said.err
+        assert "like events: visits.csv (time, mark)" in said.err
+    assert not (tmp_path / "e.toml").exists()
+    assert cotempo("check", "all", "--kind", "events").code != 0
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_windows_beside_the_input_are_honoured(cotempo: Command, wards: Path, named: bool) -> None:
+    assert cotempo("run", "e.toml", "--run", "done").code == 0
+    (wards / "new").mkdir()
+    new = pd.DataFrame({"Klinik": "Nord", "Aufnahme": ["25.03.2025 10:00", "25.03.2025 12:00"]})
+    (new if named else new[["Aufnahme"]]).to_csv(wards / "new" / "Nord.csv", index=False)
+    windows = pd.DataFrame({"Klinik": ["Nord", "Mary"], "start": "25.03.2025", "end": "27.03.2025"})
+    windows.iloc[: 1 if named else 2].to_csv(wards / "new" / "windows.csv", index=False)
+    for given in ("new", "new/Nord.csv"):
+        said = cotempo("predict", "done", given, "--out", "p.csv", "--step", "6h")
+        assert said.code == 0, said.err
+        found = pd.read_csv(wards / "p.csv")
+        ends = pd.to_datetime(found[found["client"] == "Nord"]["time"])
+        assert str(ends.min()) == "2025-03-25 00:00:00+01:00"
+        assert str(ends.max()) == "2025-03-27 00:00:00+01:00"
+        if given.endswith(".csv"):
+            assert set(found["client"]) == {"Nord"}
+    again = cotempo("predict", "done", "raw", "--out", "p.csv", "--step", "6h")
+    assert again.code == 0, again.err
+    assert str(pd.to_datetime(pd.read_csv(wards / "p.csv")["time"]).min()) == "2025-03-10 00:00:00+01:00"

@@ -11,7 +11,7 @@ from paper_consortium import PaperConsortium
 
 import cotempo as ct
 from cotempo.data import write_clients
-from cotempo.engines.flower.protocol import Part, Parts, Verb
+from cotempo.engines.flower.protocol import Part, Parts, ResultReference, Verb
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.federation import EMPTY, Question
@@ -52,9 +52,13 @@ class AskedSite:
             service.handle(Verb.AGREE, {Part.CONSENTS: self.consortium.sign(parts[Part.CONTRACT])})
         return answer
 
-    def ask(self, run: str) -> Parts:
-        """Ask the first question of a run of `FedMean`."""
-        question = Question(run, 1, 1, "mean", "ash", 0, 0, EMPTY, EMPTY)
+    def end(self, run: str) -> Parts:
+        """Tell the site that a run has ended, without its result."""
+        return self.service.handle(Verb.RESULT, {Part.REFERENCE: ResultReference(run=run, version=0).to_bytes()})
+
+    def ask(self, run: str, step: int = 1) -> Parts:
+        """Ask a question of a run of `FedMean`."""
+        question = Question(run, step, step, "mean", "ash", 0, 0, EMPTY, EMPTY)
         parts = {Part.QUESTION: question_to_bytes(question), Part.COMMON: EMPTY.to_bytes()}
         return self.service.handle(Verb.ASK, parts)
 

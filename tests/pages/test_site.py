@@ -108,6 +108,69 @@ def test_a_form_that_is_wrong_decides_nothing(
     assert site.service.inbox.rules == {}
 
 
+def test_a_run_that_ended_can_no_longer_be_decided_on(site: AskedSite, visitor: TestClient) -> None:
+    site.join()
+    decide(visitor, choice="once")
+    site.join()
+    site.ask(RUN)
+    page = visitor.get(f"request/{RUN}").text
+    assert "Stop taking part" in page
+    contract = site.service.inbox.find(RUN).agreed.digest
+    assert site.end(RUN) == {}
+    assert site.end(RUN) == {}  # told twice, noted once
+    assert [entry["kind"] for entry in site.service.ledger.verify()] == ["run", "message", "end"]
+    page = visitor.get(f"request/{RUN}").text
+    assert "This run has ended" in page
+    assert "Stop taking part" not in page
+    assert 'name="choice"' not in page
+    for choice in ("refuse", "once", "like"):
+        answer = send(visitor, f"request/{RUN}/decide", contract=contract, choice=choice)
+        assert answer.status_code == 400
+        assert "the run has ended" in answer.text
+    with pytest.raises(SystemExit) as ended:
+        main(["client", "refuse", str(site.kit), RUN])
+    assert ended.value.code == 2
+    assert [one.answer for one in site.service.inbox.decisions(RUN)] == ["approved"]
+    assert site.service.inbox.rules == {}
+
+
+def test_after_its_end_a_run_gets_no_new_answer(site: AskedSite, visitor: TestClient) -> None:
+    site.join()
+    decide(visitor, choice="once")
+    site.join()
+    first = site.ask(RUN)
+    send(visitor, "pause", paused="yes")
+    site.end(RUN)  # heard also while the site is paused
+    send(visitor, "pause", paused="no")
+    assert site.ask(RUN) == first  # a coordinator that was killed may need it again
+    assert b"the run has ended" in site.ask(RUN, step=2)[Part.REFUSED]
+
+
+def test_a_decision_that_is_changed_stays_on_record(site: AskedSite, visitor: TestClient) -> None:
+    site.join()
+    decide(visitor, choice="refuse", reason="not yet")
+    decide(visitor, choice="once")
+    decide(visitor, choice="refuse", reason="enough")
+    kept = site.service.inbox.decisions(RUN)
+    assert [(one.answer, one.reason) for one in kept] == [
+        ("refused", "not yet"),
+        ("approved", ""),
+        ("refused", "enough"),
+    ]
+    assert site.service.inbox.decision(RUN) == kept[-1]
+    for one in kept:  # with each, what the person was shown
+        for words in (
+            "Compare wards.",
+            "80 rows of your series: pulse, pressure",
+            "No noise is added",
+            "birch, new to you",
+        ):
+            assert words in one.shown
+    page = visitor.get(f"request/{RUN}").text
+    assert "not yet" in page
+    assert page.index("not yet") < page.index("enough")
+
+
 def test_other_pages_and_other_people_decide_nothing(site: AskedSite, visitor: TestClient) -> None:
     site.join()
     contract = site.service.inbox.find(RUN).agreed.digest

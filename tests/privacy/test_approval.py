@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,23 @@ def test_a_person_is_not_asked_about_what_the_policy_refuses(tmp_path: Path) -> 
     consortium, service = make_site(tmp_path, methods=("FDBNL",))
     assert "this site approves FDBNL" in join(consortium, service)[Part.REFUSED].decode()
     assert service.inbox.requests == []
+
+
+def test_a_site_imports_only_what_its_own_settings_name(tmp_path: Path) -> None:
+    consortium, service = make_site(tmp_path, ask=False)
+    code = (
+        "import cotempo as ct\nfrom cotempo.federation import register\n@register()\nclass {0}(ct.FedMean):\n    pass\n"
+    )
+    (service.home.parent / "kit_mean.py").write_text(code.format("KitMean"))
+    for name in ("KitMean", "kit_mean", "kit_mean:KitMean"):
+        assert Part.SCHEMA not in join(consortium, service, method=name)
+    assert "kit_mean" not in sys.modules
+    _, unlisted = make_site(tmp_path, ask=False, imports=("kit_mean",))
+    assert (
+        "this site approves FedMean, not KitMean" in join(consortium, unlisted, method="KitMean")[Part.REFUSED].decode()
+    )
+    _, allowed = make_site(tmp_path, ask=False, imports=("kit_mean",), methods=("KitMean",))
+    assert Part.SCHEMA in join(consortium, allowed, method="KitMean")
 
 
 def test_a_contract_that_changes_after_the_approval_is_refused(tmp_path: Path) -> None:
@@ -250,6 +268,8 @@ def test_a_request_in_words(tmp_path: Path) -> None:
     assert words.rows == "80 rows"
     assert [(one.name, one.asked, one.usual) for one in words.unusual] == [("lags", "2", "1")]
     assert "epsilon 1, delta 1e-06" in words.noise
+    assert "at most 74 % sure" in words.noise  # 1 / (1 + exp(-1)) is .731, rounded up: it is a bound
+    assert "1 in 1,000,000" in words.noise
     assert words.noise.endswith("Of your budget of 5, 2 is spent; after this run 2 is left.")
     assert words.compared.endswith("missing: dogwood.")
     assert [(one.name, one.met) for one in words.companions] == [("birch", 1), ("cedar", 1)]

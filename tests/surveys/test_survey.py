@@ -88,6 +88,28 @@ def test_a_site_whose_zone_is_known_is_not_told_to_give_one() -> None:
     assert "zone=" not in finding.words
 
 
+def rooms(shift: float) -> dict[str, Series]:
+    """Nine columns that are a little higher by day, in six rooms; the clock of the third is shifted."""
+    found, rows = {}, 24 * 60
+    for number in range(6):
+        rng = np.random.default_rng([0, number])
+        wave = np.cos(2 * np.pi * (np.arange(rows) % 24 - 15) / 24)
+        values = 0.35 * np.outer(wave, np.exp(0.1 * rng.normal(size=9))) + rng.normal(size=(rows, 9))
+        time = START + HOUR * (np.arange(rows) + shift * (number == 2))
+        found[f"room-{number}"] = Series.from_arrays(values, time, [f"x{column}" for column in range(9)], unit="s")
+    return found
+
+
+@pytest.mark.parametrize(("shift", "words"), [(-2, "2 h behind"), (2, "2 h ahead of")])
+def test_two_hours_are_told_where_every_column_tells_them_a_little(shift: float, words: str) -> None:
+    fitted = ct.survey(rooms(shift), progress=False)
+    assert {client for client, own in fitted.findings.items() if own} == {"room-2"}
+    (finding,) = fitted["room-2"]
+    assert finding.kind == "zone"
+    assert words in finding.words
+    assert ct.survey(rooms(0), progress=False).counts == {}
+
+
 def test_utc_at_one_site_and_local_time_at_the_others() -> None:
     clients = plants(rows=24 * 300)
     table = clients["plant-4"]

@@ -26,7 +26,8 @@ def audit_run(
     from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
     from cotempo.runs.folder import read_experiment
 
-    fitted, experiment = load(run), Experiment.from_dict(read_experiment(run))
+    experiment = Experiment.from_dict(read_experiment(run))  # imports a method of one's own
+    fitted = load(run)
     if experiment.engine.is_remote:
         raise RunError(
             f"{run} must be a run whose messages can be made again, its sites hold the tables; at a site, audit the "

@@ -285,10 +285,20 @@ def model_of(fitted: Any, client: str) -> Any:
     return fitted[client] if shared is None else shared
 
 
+def import_methods(run: Path) -> None:
+    """Import the modules that a run's experiment names, if they are installed or lie where the person works."""
+    from cotempo.federation.registry import import_modules
+    from cotempo.runs.folder import read_experiment
+
+    if (run / "experiment.toml").is_file():
+        import_modules(read_experiment(run).get("imports", ()), ".")
+
+
 def load_result(run: Path) -> Any:
     """Return what a run learned."""
     from cotempo.federation.fitted import Fitted, load
 
+    import_methods(run)
     fitted = load(run)
     if not isinstance(fitted, Fitted):
         raise RunError(f"{run} must be a run or a saved federation, got a {type(fitted).__name__}")
@@ -299,6 +309,7 @@ def load_models(run: Path, client: str | None) -> dict[str, Any]:
     """Return the models of a run's clients, or of one; a model that a client saved goes by the name of its file."""
     from cotempo.federation.fitted import Fitted, load
 
+    import_methods(run)
     found = load(run)
     if not isinstance(found, Fitted):
         return {client or run.stem: found}
@@ -332,7 +343,10 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
     from cotempo.runs.experiment import BY_CLIENT, DataSettings
 
     kept = data_settings(run)
-    settings = kept.model_copy(update={"windows": None}).for_source(given) if kept and kept.source else DataSettings()
+    settings = DataSettings()
+    if kept and kept.source:  # the run's windows are of its own tables; others have theirs beside them, or none
+        again = isinstance(kept.source, str) and Path(kept.source).resolve() == given.resolve()
+        settings = (kept if again else kept.model_copy(update={"windows": None})).for_source(given)
     by_client = {
         option: each
         for option in BY_CLIENT

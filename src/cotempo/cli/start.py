@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 LEAST_GAPS = {"D": 86400, "h": 300}  # seconds between rows from which dates are counted in this unit
 LEAST_WORDS = 4  # on average, in a column of texts
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import", metavar="MODULE", help="A module of your own that registers methods; from here, or installed."
+    ),
+]
 USUAL = {"events": "FedPP", "series": "FedMoments", "posts": "EventDetector"}
 
 
@@ -33,20 +39,27 @@ def write_experiment(
     name: Annotated[str | None, typer.Option(help="The run's name; by default that of the file.")] = None,
     unit: Annotated[str | None, typer.Option(help="What dates are counted in: s, h or D.")] = None,
     public: Annotated[str | None, typer.Option(help="A table the server may see, for methods that use one.")] = None,
+    imports: Imports = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file of that name.")] = False,
 ) -> Output:
     """Write an experiment file; in a terminal, ask for what the options do not say."""
     import tomli_w
 
     from cotempo import data
-    from cotempo.federation.registry import find_method
+    from cotempo.federation.registry import find_method, import_modules
     from cotempo.runs.experiment import Experiment, beside, load_clients
 
     if path.exists() and not force:
         raise RunError(f"{path} must be a new file; replace it with --force")
+    import_modules(imports or (), path.parent)
     source = source or _ask("Where are the clients' tables (a file with a column client, or a folder)?", "data")
+    kind, doubt = _kind_of(path.parent / source)
+    if doubt and method is None:
+        if not sys.stdin.isatty():
+            _refuse(doubt)
+        typer.echo(doubt)
     seems = _text_columns(path.parent / source)
-    kind = "posts" if seems else _kind_of(path.parent / source)
+    kind = "posts" if seems else kind
     known = [each for each, cls in _methods().items() if kind is None or cls.kind == kind]
     usual = method or _ask(f"Which method ({', '.join(known)})?", USUAL.get(kind or "series", "FedMean"))
     chosen = find_method(usual)
@@ -54,6 +67,7 @@ def write_experiment(
         "name": name or path.stem,
         "seed": 0,
         "method": chosen.__name__,
+        **({"imports": imports} if imports else {}),
         "data": {"source": source, **({"unit": unit} if unit else {}), **({"public": public} if public else {})},
     }
     if seems and chosen.kind == "posts":
@@ -78,11 +92,9 @@ def write_experiment(
             lines.append(f"Dates are counted in {LABELS[counted]}, and so is a period; see unit below [data].")
         lines += [f"What would leave: {run} --dry-run", f"Run it: {run}"]
     except CotempoError as error:
-        reason = str(error).splitlines()[0]
         if method is None and kind not in ("events", "posts") and not sys.stdin.isatty():
-            must = f"tables must be readable to choose a method for them, got: {reason}"
-            raise RunError(f"{must}; choose one with --method ({', '.join(_methods())})") from error
-        lines.append(f"These tables cannot be read yet: {reason}")
+            _refuse(str(error))
+        lines += ["These tables cannot be read yet:", *(f"  {fault}" for fault in str(error).splitlines())]
         lines.append(f"Say below [data] how to (columns, date_format, zone, windows), then: cotempo check {path}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
@@ -105,14 +117,19 @@ def _ask(question: str, default: str) -> str:
     return str(typer.prompt(question, default=default)) if sys.stdin.isatty() else default
 
 
-def _kind_of(source: Path) -> str | None:
-    """Return the kind of table that is there, if it can be read already."""
+def _kind_of(source: Path) -> tuple[str | None, str]:
+    """Return the kind of table that is there; if it cannot be told, None, and why."""
     from cotempo import data
 
     try:
-        return str(data.detect_kind(str(source)))
-    except CotempoError:
-        return None
+        return str(data.detect_kind(str(source))), ""
+    except CotempoError as error:
+        return None, str(error)
+
+
+def _refuse(faults: str) -> NoReturn:
+    must = f"tables must be readable, and of one kind, to choose a method for them, got:\n{faults}"
+    raise RunError(f"{must}\nChoose one with --method ({', '.join(_methods())})")
 
 
 def _text_columns(source: Path) -> dict[str, str]:
@@ -159,10 +176,12 @@ def _methods() -> dict[str, type[Method]]:
 
 def list_methods(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, with all its parameters.")] = None,
+    imports: Imports = None,
 ) -> Output:
     """List the methods; of one, its parameters with defaults and what leaves a client in each phase."""
-    from cotempo.federation.registry import find_method
+    from cotempo.federation.registry import find_method, import_modules
 
+    import_modules(imports or (), ".")
     if name is not None:
         return describe_method(find_method(name))
     known = _methods()

@@ -215,7 +215,8 @@ class Events(Table):
             begin = f"{pluralize(unknown, 'window')} that an event begins or ends, as if unknown"
             warnings.append(f"{begin}: rates come out too high; pass windows= or columns start and end")
         if len(parts) == 1:
-            warnings.append("one sequence: nothing tells how sequences differ, so bands rest on blocks of this one")
+            words = "one sequence: nothing tells how sequences differ"
+            warnings.append(f"{words}, so bands rest on blocks that FedPP cuts itself")
         counts = {mark: int((self.mark == code).sum()) for code, mark in enumerate(self.marks)}
         warnings += [f"mark {mark!r} never occurs" for mark, count in counts.items() if count == 0]
         start, end = self.span(self.start.min(), self.end.max()) if parts else (None, None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cotempo.errors import ParameterError, nearest
@@ -49,6 +51,32 @@ def announce(*modules: str) -> None:
     _HOMES.update(modules)
 
 
+def import_modules(modules: Iterable[str], folder: str | Path) -> None:
+    """Import modules that register methods of somebody's own, from what is installed or else from a folder.
+
+    Importing runs code: name only modules that the person at this machine chose, never what a message says.
+    """
+    place = str(Path(folder).resolve())
+    for module in modules:
+        if place not in sys.path:
+            sys.path.append(place)  # last, so that a file there cannot stand in for an installed package
+        importlib.invalidate_caches()
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise ParameterError(f"the module {module!r} must be importable, it needs {error.name!r}") from error
+            raise ParameterError(
+                f"a module of your own must be installed or lie in {place}, named without .py, got {module!r}"
+            ) from None
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(
+                f"the module {module!r} must be importable, {type(error).__name__}: {error}"
+            ) from error
+
+
 def methods() -> dict[str, type[Method]]:
     """Every registered method by class name."""
     while _HOMES:
@@ -64,5 +92,6 @@ def find_method(name: str) -> type[Method]:
     except KeyError:
         raise ParameterError(
             f"there is no method {name!r}{nearest(name, known)}; known are {', '.join(known)}. "
-            "A method of your own must be imported before it is named."
+            'A method of your own must be decorated with @register() and imported: imports = ["MODULE"] in the '
+            "experiment, --import MODULE on the command line."
         ) from None

@@ -75,23 +75,33 @@ class SitePage:
         words = self.words(service, request)
         return self.show(
             "request.html.jinja", service, 400 if problem else 200, words=words, contract=request.agreed.digest,
-            decision=service.inbox.decision(words.run), problem=problem, tried=tried,
+            decisions=service.inbox.decisions(words.run), ended=service.inbox.ended(words.run), problem=problem,
+            tried=tried,
         )  # fmt: skip
+
+    def shown(self, words: RequestWords) -> str:
+        """Return the part of a request's page that says what is asked, to be kept with the decision."""
+        template = self.templates.get_template("request.html.jinja")
+        content = {"words": words, "ended": None, "tried": None, "root": ""}
+        return "".join(template.blocks["shown"](template.new_context(content)))
 
     async def decide(self, asked: WebRequest) -> Response:
         """Keep a decision about the very contract that the person saw."""
-        form, inbox = await read_form(asked), self.service.inbox
+        form, service = await read_form(asked), self.service
+        inbox = service.inbox
         try:
             request = inbox.find(asked.path_params["run"])
+            inbox.require_open(request.agreed.run)
             if form.get("contract") != request.agreed.digest:
                 raise ParameterError("the form must be of this request; read it again")
+            shown = self.shown(self.words(service, request))
             match form.get("choice"):
                 case "once":
-                    inbox.approve(request)
+                    inbox.approve(request, shown=shown)
                 case "like":
-                    inbox.approve(request, read_ranges(form))
+                    inbox.approve(request, read_ranges(form), shown)
                 case "refuse":
-                    inbox.refuse(request, form.get("reason", ""))
+                    inbox.refuse(request, form.get("reason", ""), shown)
                 case other:
                     raise ParameterError(f"a choice must be once, like or refuse, got {str(other)[:20]!r}")
         except ParameterError as error:

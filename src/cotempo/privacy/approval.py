@@ -15,12 +15,14 @@ from cotempo.errors import AwaitingApproval, ParameterError
 from cotempo.federation.rounds import sanitize
 from cotempo.privacy.contract import CODE_VERSION, Contract
 from cotempo.privacy.keys import canonical
+from cotempo.privacy.ledger import Ledger
 from cotempo.privacy.policy import Refused
 from cotempo.settings import Settings
 from cotempo.storage.files import write_whole
 
 MOST_PENDING = 100  # a coordinator must not fill the site's disk
 PENDING = "this site asks a person, who has not decided yet"
+ENDED = "the run has ended"
 PAUSED = "the people at this site have paused it"
 Ranges = Mapping[str, tuple[float, float]]
 
@@ -70,6 +72,7 @@ class Decision(Settings):
     by: str
     time: str
     reason: str = ""
+    shown: str = ""  # the request as the person saw it; empty where a standing approval decided
 
 
 class StandingApproval(Settings):
@@ -121,10 +124,12 @@ Kept = TypeVar("Kept", Request, Decision, StandingApproval)
 class RequestInbox:
     """A site's requests, decisions and standing approvals, a file each, named by the run.
 
-    The process that answers writes requests, people's commands write decisions; every file is whole or not there.
+    The process that answers writes requests, people's commands write decisions; every file is whole or not there. A
+    decision that is changed gets a file of its own: what was decided before stays on record.
     """
 
     def __init__(self, home: Path):
+        self.home = home
         self.folder = home / "approval"
 
     @property
@@ -207,33 +212,56 @@ class RequestInbox:
         return request
 
     def decision(self, run: str) -> Decision | None:
-        """Return what was decided on a run."""
-        return self._read("decisions", run, Decision)
+        """Return what holds for a run: the last decision on it."""
+        return next(reversed(self.decisions(run)), None)
 
-    def approve(self, request: Request, ranges: Ranges | None = None) -> None:
+    def decisions(self, run: str) -> list[Decision]:
+        """Return everything that was decided on a run, the first decision first."""
+        paths = sorted((self.folder / "decisions" / run).glob("[0-9]*.json"))
+        return [Decision.model_validate_json(path.read_bytes()) for path in paths]
+
+    def ended(self, run: str) -> str | None:
+        """Return when a run ended, by the ledger; `None` as long as the coordinator has not said so."""
+        entry = Ledger(self.home / "ledger.jsonl").find_end(run)
+        return None if entry is None else str(entry["time"])
+
+    def require_open(self, run: str) -> None:
+        """Raise `ParameterError` if a run has ended, so that there is nothing left to decide."""
+        if (ended := self.ended(run)) is not None:
+            raise ParameterError(
+                f"a decision must be about a run that can go on, {ENDED} ({ended[:16]} UTC); nothing more leaves for "
+                "it, and what was decided stays on record. To end a standing approval, withdraw it"
+            )
+
+    def approve(self, request: Request, ranges: Ranges | None = None, shown: str = "") -> None:
         """Approve a run; with ranges of parameters, and be they none, approve all runs like it from now on."""
         run = request.agreed.run
+        self.require_open(run)
         if ranges is not None:
             known = request.agreed.parameters
             for name, (low, high) in ranges.items():
                 if not (_is_number(known.get(name)) and -math.inf < low <= known[name] <= high < math.inf):
                     raise ParameterError(f"a range must hold the number that was asked for, {name} has {low} to {high}")
             self._write("rules", run, StandingApproval(request=request, ranges=dict(ranges), time=_now()))
-        self._decide(request, "approved", "a person")
+        self._decide(request, "approved", "a person", shown=shown)
 
-    def refuse(self, request: Request, reason: str = "") -> None:
+    def refuse(self, request: Request, reason: str = "", shown: str = "") -> None:
         """Refuse a run, or stop taking part in it; the reason goes to the coordinator, on one line."""
-        self._decide(request, "refused", "a person", sanitize(" ".join(reason.split())))
+        self._decide(request, "refused", "a person", sanitize(" ".join(reason.split())), shown)
 
     def withdraw(self, run: str) -> None:
         """Withdraw a standing approval; runs that it approved go on."""
         if run in self._names("rules"):
             (self.folder / "rules" / f"{run}.json").unlink(missing_ok=True)
 
-    def _decide(self, request: Request, answer: Literal["approved", "refused"], by: str, reason: str = "") -> None:
+    def _decide(
+        self, request: Request, answer: Literal["approved", "refused"], by: str, reason: str = "", shown: str = ""
+    ) -> None:
         contract = request.agreed
-        decision = Decision(answer=answer, contract=contract.digest, by=by, time=_now(), reason=reason)
-        self._write("decisions", contract.run, decision)
+        self.require_open(contract.run)
+        decision = Decision(answer=answer, contract=contract.digest, by=by, time=_now(), reason=reason, shown=shown)
+        number = len(self.decisions(contract.run)) + 1
+        self._write(f"decisions/{contract.run}", f"{number:04}", decision)
 
     def _names(self, kind: str) -> list[str]:
         return sorted(path.stem for path in (self.folder / kind).glob("[0-9a-f]*.json"))

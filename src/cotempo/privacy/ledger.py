@@ -30,8 +30,8 @@ Entry = dict[str, Any]
 class Ledger:
     """The ledger of a site.
 
-    Entries are of three kinds: a ``run`` begins, with its contract; a ``sum`` over named participants is revealed; a
-    ``message`` leaves, of so many bytes, masked or not.
+    Entries are of four kinds: a ``run`` begins, with its contract; a ``sum`` over named participants is revealed; a
+    ``message`` leaves, of so many bytes, masked or not; a run comes to its ``end``, as the coordinator says.
     """
 
     def __init__(self, path: Path):
@@ -94,6 +94,15 @@ class Ledger:
                 to=contract.coordinator, privacy=contract.privacy, table=table, data=kind,
                 approved=approved,
             )  # fmt: skip
+
+    def find_end(self, run: str) -> Entry | None:
+        """Return the entry with which a run ended; `None` as long as the coordinator has not said so."""
+        return next((entry for entry in self.entries if entry["kind"] == "end" and entry["run"] == run), None)
+
+    def end(self, run: str) -> None:
+        """Record that a run has ended, if it is not known yet."""
+        if self.find_end(run) is None:
+            self.append("end", run)
 
     def spent(self, kind: str) -> float:
         """Return the sum of epsilons of all runs on a kind of table; by basic composition, whatever rows it had."""

@@ -44,6 +44,10 @@ class QuestionLog:
         if not is_shields_own:
             self.steps.setdefault(question.phase, set()).add(question.step)
 
+    def has_step(self, step: int) -> bool:
+        """Return whether a question of this step was admitted before."""
+        return any(step in steps for steps in self.steps.values())
+
     def _refusal(self, question: Question) -> str | None:
         name, phases, phase = type(self.method).__name__, self.method.phases, question.phase
         if phase not in phases:
@@ -51,7 +55,7 @@ class QuestionLog:
         asked = self.steps.get(phase, set())
         if question.step in asked:
             return None
-        if any(question.step in steps for steps in self.steps.values()):
+        if self.has_step(question.step):
             return f"step {question.step} was asked before, in another phase"
         if not asked and (later := [known for known in phases[phases.index(phase) + 1 :] if known in self.steps]):
             return f"phase {phase!r} must not come after {later[0]!r}: phases come in the method's order"

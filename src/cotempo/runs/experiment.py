@@ -18,7 +18,7 @@ from cotempo.data.read.sources import column_names, split_source
 from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_settings, engine_type
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
-from cotempo.federation.registry import find_method
+from cotempo.federation.registry import find_method, import_modules
 from cotempo.federation.rounds import Buffer, Participation
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.reducer import Robust
@@ -130,6 +130,7 @@ class Experiment(Settings):
     name: str = Field(default="run", pattern=r"^[\w][\w .-]*$", max_length=100)
     seed: int = Field(default=0, ge=0)
     method: str
+    imports: tuple[str, ...] = Field(default=(), description="Modules of your own that register methods.")
     rounds: int | None = Field(default=None, ge=1)
     cohort: Participation = Participation()
     quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
@@ -147,11 +148,19 @@ class Experiment(Settings):
         return engine_settings(**given) if isinstance(given, Mapping) else given
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Experiment:
-        """Read the content of an experiment file; the method's own table bears the method's name."""
+    def from_dict(cls, content: Mapping[str, Any], folder: str | Path = ".") -> Experiment:
+        """Read the content of an experiment file; the method's own table bears the method's name.
+
+        Modules with methods of one's own that are not installed lie in `folder`, by default where the person works: a
+        run's folder that came from others must not say what code is run.
+        """
         content = dict(content)
         if not isinstance(content.get("method"), str):
             raise ParameterError('an experiment must name its method, like method = "FDBNL"')
+        imports = content.get("imports", ())
+        if not (isinstance(imports, list | tuple) and all(isinstance(module, str) for module in imports)):
+            raise ParameterError(f'imports must be a list of modules, like imports = ["mine"], got {imports!r}')
+        import_modules(imports, folder)
         method = find_method(content["method"])
         own = [key for key in content if key.lower() in (method.__name__.lower(), content["method"].lower())]
         if "parameters" in content or len(own) > 1:
@@ -183,7 +192,7 @@ class Experiment(Settings):
             if isinstance(settings.get("server"), str):
                 settings["server"] = str((path.parent / settings["server"]).resolve())
             content["engine"] = _redirect(settings, **engine)
-        experiment = cls.from_dict(content)
+        experiment = cls.from_dict(content, path.parent)
         if experiment.data is None and not experiment.engine.is_remote:
             raise ParameterError(f"{path} must have a [data] table that says where the clients are")
         return experiment

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotempo.data import Table
-from cotempo.surveys.others import Figures, Key, Others
+from cotempo.surveys.others import INDEPENDENT_WAVES, Figures, Key, Others
 from cotempo.surveys.trials import Correction, Oddity
 from cotempo.typing import Array, Floats
 
@@ -108,7 +108,7 @@ def clock_trials(own: Figures, subjects: list[str], others: Others, zone: str) -
                 continue
             shifts = {"winter": winter, "summer": summer}
             moved = _rotate(own, told, shifts)
-            yield Correction("zone", (TIMES,), moved, _zone_words(winter, summer, zone))
+            yield Correction("zone", (TIMES,), moved, _zone_words(winter, summer, zone), INDEPENDENT_WAVES)
 
 
 def _rotate(own: Figures, told: list[Key], hours: Mapping[str, int]) -> dict[Key, float]:

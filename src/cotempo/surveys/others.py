@@ -32,7 +32,9 @@ LARGEST = 127.0
 LEAST_OTHERS = 2
 #: Corrected figures fit if their mean log-likelihood is at least this; an honest client's has about -0.6.
 MISFIT = -2.0
-INDEPENDENT = 4
+#: Of figures of the same rows, so many count in full; more of them count as the square root of their number. Waves of
+#: several columns by the hour of the day repeat each other less.
+INDEPENDENT, INDEPENDENT_WAVES = 4, 8
 #: How much honest clients' figures usually differ, by the last part of a figure's key.
 TYPICAL = {
     "size": 0.1, "spread": 0.15, "sign": 0.1, "skew": 0.1, "rough": 0.15, "rise": 0.05, "missing": 0.05,
@@ -79,11 +81,11 @@ class Others:
         distance, freedom = self.distance(key, value)
         return -(freedom + 1) / 2 * math.log1p(distance**2 / freedom)
 
-    def evidence(self, own: Figures, changed: Figures) -> float:
+    def evidence(self, own: Figures, changed: Figures, independent: int = INDEPENDENT) -> float:
         """Return by how much changed figures are more likely than the own; minus infinity if they do not fit either.
 
         Figures that are not comparable count nothing. Figures of the same rows repeat each other: if more than
-        `INDEPENDENT` of them speak for the change, evidence grows as the square root of their number.
+        `independent` of them speak for the change, evidence grows as the square root of their number.
         """
         before = [self.log_likelihood(key, own.get(key, math.nan)) for key in changed]
         after = [self.log_likelihood(key, value) for key, value in changed.items()]
@@ -92,7 +94,7 @@ class Others:
             return -math.inf
         gains = np.array([new - old for new, old in both])
         speaking = float(np.abs(gains).sum() ** 2 / max(float((gains**2).sum()), 1e-300))
-        return float(gains.sum()) / math.sqrt(max(1.0, speaking / INDEPENDENT))
+        return float(gains.sum()) / math.sqrt(max(1.0, speaking / independent))
 
     def chance(self, key: Key, value: float) -> float:
         """Return how likely an honest client's figure is as far from the others'; 1 where it cannot be compared."""

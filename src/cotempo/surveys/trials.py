@@ -7,10 +7,10 @@ oddity is a figure that no honest client would have, where nothing can be correc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from cotempo.surveys.others import Figures, Key, Others
+from cotempo.surveys.others import INDEPENDENT, Figures, Key, Others
 
 #: A correction is advised if it makes the figures more likely by a factor of exp(EVIDENCE), of a table with up to
 #: `USUAL` parts; where there are more to be wrong by chance, by as many times more.
@@ -33,6 +33,12 @@ class Correction:
     subjects: tuple[str, ...]
     changed: Figures
     words: str
+    independent: int = INDEPENDENT
+
+    def evidence(self, own: Figures, others: Others, settled: Set[Key] = frozenset()) -> float:
+        """Return by how much the corrected figures are more likely, but for those that are settled."""
+        left = {key: value for key, value in self.changed.items() if key not in settled}
+        return others.evidence(own, left, self.independent)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Finding:
 
 def decide(own: Figures, others: Others, trials: Iterable[Correction], oddities: Iterable[Oddity]) -> list[Finding]:
     """Return the findings: the best correction of every part of the table, then what is odd about the other parts."""
-    weighed = sorted(((others.evidence(own, trial.changed), trial) for trial in trials), key=lambda pair: -pair[0])
+    weighed = sorted(((trial.evidence(own, others), trial) for trial in trials), key=lambda pair: -pair[0])
     parts = max(1.0, len({subject for _, trial in weighed for subject in trial.subjects}) / USUAL)
     enough = EVIDENCE + math.log(parts)
     findings: list[Finding] = []
@@ -69,8 +75,7 @@ def decide(own: Figures, others: Others, trials: Iterable[Correction], oddities:
     for evidence, trial in weighed:
         if evidence < enough or explained & {*trial.subjects}:
             continue
-        left = {key: value for key, value in trial.changed.items() if key not in settled}
-        if others.evidence(own, left) >= enough:
+        if trial.evidence(own, others, settled) >= enough:
             findings.append(Finding(trial.kind, " and ".join(trial.subjects), trial.words))
             explained |= {*trial.subjects}
             settled |= trial.changed.keys()

@@ -53,6 +53,7 @@ def test_a_run_waits_until_it_is_approved_and_then_ends_as_ever(
     ended = outcome(process)
     assert ended["digest"] == Walking(rounds=2).fit(tables, seed=1, progress=False).digest
     assert ended["failures"] == []
+    assert inbox.ended(request.agreed.run)  # the result is not shared, and the site hears of the end all the same
 
 
 def test_a_refusal_reaches_the_coordinator_in_words(asking: Consortium, tmp_path: Path) -> None:

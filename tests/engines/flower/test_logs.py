@@ -63,9 +63,9 @@ def test_logs_say_what_happened_without_data_columns_and_paths(made: PaperDeploy
         fit(made, tmp_path / "third")
     logs = {name: (home(made, name) / "site.log").read_text() for name in made.channel.services}
     events = {name: [json.loads(line)["event"] for line in log.splitlines()] for name, log in logs.items()}
-    assert events["ash"] == ["joined", "refused", "joined"]
-    assert events["birch"] == ["joined", "failed", "refused", "joined"]
-    assert events["cedar"] == ["joined", "refused", "failed"]
+    assert events["ash"] == ["joined", "ended", "refused", "joined"]
+    assert events["birch"] == ["joined", "failed", "ended", "refused", "joined"]
+    assert events["cedar"] == ["joined", "ended", "refused", "failed"]
     written = "".join([*logs.values(), (tmp_path / "run" / "errors.log").read_text()])
     for secret in ("4711", "4710", "4712", *COLUMNS, str(tmp_path), str(Path.home())):
         assert secret not in written

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from cotempo.errors import MessageError
 from cotempo.federation import EMPTY, Answers, Expect, Message, Question, Reply, Rng, Spec, validate
 from cotempo.privacy.secure_sum.client import SumClient
 from cotempo.privacy.secure_sum.fixed_point import Layout
@@ -64,7 +65,11 @@ class Parties:
             if question.phase == MASKED and self.needs_echo:
                 message = Message({**message, "signature": np.zeros(64, np.uint8)})
             message = self.tamper(question, message)
-            validate(message, expect)
+            try:
+                validate(message, expect)
+            except MessageError as error:
+                yield question.fail("MessageError", str(error))
+                continue
             self.seen.append((question, message))
             yield question.reply(message, question.step)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from cotempo.data.events import Events, order_marks, window_text
 from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Keys, Reading, Sheet, check_columns
-from cotempo.data.read.sources import column_names, windows_beside
+from cotempo.data.read.sources import column_names, is_shared, source_name, windows_beside
 from cotempo.data.read.times import kind_of, to_times
 from cotempo.data.tables import READERS, pluralize
 from cotempo.errors import DataError, nearest
@@ -51,9 +52,9 @@ def read_events(
     windows
         A second source with ``client, sequence, start, end``: when each sequence was observed. It may list sequences
         and clients without events; without a column ``client`` it holds for every client, without ``sequence`` for
-        every sequence of its client. By default the file
-        ``<name>.windows.csv`` beside `source`, which `write_clients` writes, or the columns ``start`` and ``end`` of
-        `source` are used, which must be constant inside a sequence. Without them, and where a cell is empty, a window
+        every sequence of its client. By default the file ``<name>.windows.csv`` beside `source`, which `write_clients`
+        writes, a file ``windows.csv`` beside it or in its folder, or the columns ``start`` and ``end`` of `source` are
+        used, which must be constant inside a sequence. Without them, and where a cell is empty, a window
         begins with the first and ends with the last event, and rates are estimated too high, most of all in short
         sequences.
     unit
@@ -96,7 +97,11 @@ def read_events(
     """
     check_columns(columns, KNOWN)
     reading = Reading(columns, unit, zone, date_format, limit)
-    windows = windows_beside(source) if windows is None else windows
+    alone = ""  # the client of a file that is one client's, beside windows that may be of others, too
+    windows, given = windows_beside(source) if windows is None else windows, windows
+    if given is None and is_shared(windows):
+        reading.remark("taken for the windows of the events beside it", windows.name)
+        alone = source_name(Path(source), None)
     table = None if windows is None else read_windows(windows, reading)
     used: dict[str, set[str]] = {}
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
@@ -105,6 +110,7 @@ def read_events(
         # Who is refused is not silent.
         known |= {(problem.client or "").casefold() for problem in reading.problems.found}
         lost = any(problem.client is None for problem in reading.problems.found)
+        lost |= list(found) == [alone]
         for name in [name for name in table.bounds if name.casefold() not in known and not lost]:
             with reading.problems.collect(name):
                 found[name] = table.silent(name)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.problems import quote
+from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.sheet import Columns, Keys, Reading, Sheet
 from cotempo.data.read.sources import SUFFIXES, column_names, left_out, load, source_name, split_source
 from cotempo.data.read.times import Times, kind_of, to_times
@@ -138,7 +139,7 @@ def detect_kind(source: Any, columns: Columns | None = None) -> str:
     """Return the kind of table a source holds, by its columns; `columns` as in the readers.
 
     Posts have ``text``; events have ``mark``, or nothing but ``client``, ``sequence``, ``time``, ``start`` and ``end``;
-    everything else is a series.
+    everything else is a series. Parts of different kinds are refused, each named with its columns.
 
     Examples
     --------
@@ -146,8 +147,24 @@ def detect_kind(source: Any, columns: Columns | None = None) -> str:
     >>> detect_kind(pandas.DataFrame({"time": [0.0], "mark": ["a"]}))
     'events'
     """
-    reading = Reading(columns)
+    reading, problems = Reading(columns), Problems()
     each = [reading.of(name).named for name in reading.by_client] or [reading.named]
     new = {old: name for named in each for name, old in named.items()}
-    names = {new.get(name, name) for name in column_names(source)} - {"client"}
-    return next((kind for kind, table in KINDS.items() if table.recognizes(names)), "series")
+    seen: dict[str, list[str]] = {}
+    parts = split_source(source, problems)
+    problems.raise_any()
+    for client, part in parts:
+        with problems.collect(client):
+            found = column_names(part)
+            names = {new.get(name, name) for name in found} - {"client"}
+            kind = next((kind for kind, table in KINDS.items() if table.recognizes(names)), "series")
+            name = part.name if isinstance(part, Path) else source_name(part, client)
+            seen.setdefault(kind, []).append(f"{name} ({list_names(found, most=5)})")
+    if not seen:  # a reader tells of a part that cannot be read
+        problems.raise_any()
+        raise DataError("a source must have at least one part, got an empty list or mapping")
+    if len(seen) > 1:
+        got = "; ".join(f"like {kind}: {list_names(files)}" for kind, files in seen.items())
+        must = "the tables of a source must be of one kind, by their columns"
+        raise DataError(f"{must}; got {got}. Keep each kind in a folder of its own, or say the kind or the method")
+    return next(iter(seen))

@@ -20,7 +20,7 @@ from cotempo.errors import DataError, Problem
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".jsonl")
 FIRST_ROWS = {".csv": 2, ".csv.gz": 2, ".parquet": 0, ".jsonl": 1}  # as people count; a CSV has a header
 INDEXED = ("client", "sequence", "time")
-WINDOWS = ".windows"
+WINDOWS, ALL_WINDOWS = ".windows", "windows"
 TRUTH = "truth.csv"
 NOTES, NOTE_SUFFIXES = ("README", "LICENSE"), (".md", ".toml", ".html")
 LINK = "{} must not be a link that leads out of its folder; copy the file"
@@ -60,7 +60,10 @@ def left_out(source: Any) -> list[str]:
 
 
 def windows_beside(source: Any) -> Any:
-    """Return the windows that `write_clients` wrote beside a file, or in a folder by client; None without any."""
+    """Return the windows beside a file, or in a folder: by client, as `write_clients` writes them, or ``windows.csv``.
+
+    None without any.
+    """
     path = _path(source)
     if not isinstance(path, Path):
         return None
@@ -70,9 +73,11 @@ def windows_beside(source: Any) -> Any:
             if not file.resolve().is_relative_to(path.resolve()):
                 raise DataError([Problem(LINK.format(quote(file.name)), client)])
         several = len(_client_files(path, Problems())) > 1
-        return found if several and found else next(iter(found.values()), None)
-    beside = [path.with_name(f"{_stem(path)}{WINDOWS}{suffix}") for suffix in SUFFIXES]
-    return next((file for file in beside if file.is_file()), None)
+        together = found.pop(ALL_WINDOWS, None)
+        return found if several and found else next(iter(found.values()), together)
+    stems = (f"{_stem(path)}{WINDOWS}", ALL_WINDOWS)
+    beside = [path.with_name(f"{stem}{suffix}") for stem in stems for suffix in SUFFIXES]
+    return next((file for file in beside if file.is_file() and file != path), None)
 
 
 def load(source: Any, client: str | None, reading: Reading) -> Sheet:
@@ -128,8 +133,13 @@ def _path(source: Any) -> Any:
     return Path(source) if isinstance(source, str | os.PathLike) else source
 
 
+def is_shared(windows: Any) -> bool:
+    """Return whether windows are those of a folder, in a file of that name."""
+    return isinstance(windows, Path) and _stem(windows) == ALL_WINDOWS
+
+
 def _is_windows(path: Path) -> bool:
-    return bool(_suffix(path)) and _stem(path).endswith(WINDOWS)
+    return bool(_suffix(path)) and (is_shared(path) or _stem(path).endswith(WINDOWS))
 
 
 def _client_files(folder: Path, problems: Problems) -> dict[str, Path]:

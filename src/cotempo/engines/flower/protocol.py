@@ -25,7 +25,7 @@ class Verb(StrEnum):
     JOIN = "join"  # a contract that the coordinator signed for a schema and the site's signature
     AGREE = "agree"  # the signatures of all participants for nothing
     ASK = "ask"  # a question and the common message of all questions for a reply; in the simulation also the memory
-    RESULT = "result"  # a reference and the final state for nothing
+    RESULT = "result"  # the run has ended: a reference, and the final state if sites may have it, for nothing
     ANSWER = "answer"  # on everything that comes back
 
 

@@ -43,6 +43,10 @@ Why two signatures do no harm: to open an addend the server needs t holders who 
 t who reveal the key, for a smaller one. Each honest client reveals for one set. If c clients collude with the server,
 both is possible only for 2 t <= n + c, that is for c of more than a third of n; the same bound as if each signed once.
 
+A client that cannot use what a peer sent it, a key that is not signed or an envelope that does not open, accuses the
+peer instead of going on. Nothing was revealed then: one of the two is left out (`disputes`), and a new session is
+opened among the others.
+
 Fewer than t left in any stage: the step fails and nothing is revealed. A client that crashed is a client that left;
 one with a vault on disk can go on where it was.
 
@@ -54,7 +58,8 @@ finer scale than the others would read it out of the sum.
 What it does not hide: the sum itself (see the ledger and differential privacy for sums that differ by one client), who
 took part, when, sizes of messages, the largest power of four of fields whose scale is agreed on (`fixed_point`), and
 what colluding peers subtract: of n clients, those outside of a collusion are hidden among themselves. A client that
-lies can spoil the sum.
+lies can spoil the sum; one that seals false shares of its own seed stops the step, under its name, because nobody may
+reveal a second sum of a step without it.
 
 `client` is the part of a client, `reducer` that of the server, `shield` connects the first to a site.
 """

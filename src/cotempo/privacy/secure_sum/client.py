@@ -22,13 +22,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from cotempo.errors import MessageError
 from cotempo.federation.message import EMPTY, Message
+from cotempo.privacy.secure_sum.disputes import PEERS, Accusation
 from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES, KEY_BYTES, NONCE_BYTES, Shares, seal, unseal
 from cotempo.privacy.secure_sum.fixed_point import Layout, addends, encode
 from cotempo.privacy.secure_sum.identity import (
     Identity,
     announcement,
     is_signed,
-    require_signed,
     survivors_statement,
 )
 from cotempo.privacy.secure_sum.masks import (
@@ -38,6 +38,7 @@ from cotempo.privacy.secure_sum.masks import (
     derive,
     digest,
     expand,
+    is_point,
     pair_mask_key,
     private_key,
     self_mask_key,
@@ -188,6 +189,7 @@ class SumClient:
                 "mask_key": _array(mask_key),
                 "commitment": _array(commitment(seed, session, self.name)),
                 "envelopes": _array(b"".join(envelopes)).reshape(-1, ENVELOPE_BYTES),
+                "accused": np.zeros(0, PEERS),
             }
         )
 
@@ -212,9 +214,7 @@ class SumClient:
             senders = [name for name in session.holders if name in present]
             if own["envelopes"].shape != (len(senders), ENVELOPE_BYTES):
                 raise MessageError("there must be one envelope from every neighbour that shared")
-            for name, envelope in zip(senders, own["envelopes"], strict=True):
-                key = self._seal_key(name, bytes.fromhex(session.peer_keys[name]))
-                session.shares[name] = unseal(key, envelope.tobytes(), session.id, (name, self.name))
+            session.shares = {self.name: session.shares[self.name], **self._unseal(session, senders, own["envelopes"])}
         elif session.request != request:
             raise MessageError("a client masks once in a session, it was asked before with another content")
         if session.stage == SHARED:
@@ -228,13 +228,11 @@ class SumClient:
             raise MessageError("a session that was revealed must not be masked again")
         vector = encode(addends(self._message(session.step), layout), layout, _stream(session.private))
         add_mask(vector, self_mask_key(session.seed, session.id, self.name))
-        mask_key = private_key(session.mask_secret)
         for name, held in session.shares.items():
             if name != self.name:
-                pair = pair_mask_key(mask_key, held.mask_key, session.id, (self.name, name))
-                add_mask(vector, pair, subtract=self.name > name)
+                add_mask(vector, self._pair(session, name, held), subtract=self.name > name)
         signature = self.identity.sign(self._statement(session)) if self._may_reveal(session, members) else bytes(64)
-        return Message({"masked": vector, "signature": _array(signature)})
+        return Message({"masked": vector, "signature": _array(signature), "accused": np.zeros(0, PEERS)})
 
     def echo(self, question: Message) -> Message:
         """Sign whose masked messages came if some did not; one set a session, and one a step that was revealed."""
@@ -323,11 +321,33 @@ class SumClient:
         if self._neighbours is None or self._neighbours[0] != seed:
             self._neighbours = seed, Neighbours(names, seed.encode())
         graph = self._neighbours[1]
-        for name in graph.others(self.name):
+        others, unsigned = graph.others(self.name), []
+        for name in others:
             key, signature = announced[name]
             if (name, key) not in self._seal_keys:
-                require_signed(self.peers, name, announcement(self.run, name, key), signature)
+                is_right = is_signed(self.peers, name, announcement(self.run, name, key), signature) and is_point(key)
+                unsigned += [] if is_right else [name]
+        if unsigned:
+            raise Accusation(others, unsigned)
         return graph
+
+    def _unseal(self, session: Session, senders: Sequence[str], envelopes: Array) -> dict[str, Shares]:
+        """Return what is in the envelopes; raise `Accusation` of all who sent one that cannot be used."""
+        held, bad = dict[str, Shares](), []
+        for name, envelope in zip(senders, envelopes, strict=True):
+            key = self._seal_key(name, bytes.fromhex(session.peer_keys[name]))
+            try:
+                held[name] = unseal(key, envelope.tobytes(), session.id, (name, self.name))
+                self._pair(session, name, held[name])
+            except MessageError:
+                bad.append(name)
+        if bad:
+            raise Accusation([name for name in session.holders if name != self.name], bad)
+        return held
+
+    def _pair(self, session: Session, name: str, held: Shares) -> bytes:
+        """Return the key of the mask of this client and a peer."""
+        return pair_mask_key(private_key(session.mask_secret), held.mask_key, session.id, (self.name, name))
 
     def _seal_key(self, name: str, key: bytes) -> bytes:
         """Return the key shared with a peer, agreed on once a run; it seals both ways, each bound to its way."""

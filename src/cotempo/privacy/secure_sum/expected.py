@@ -19,7 +19,10 @@ def opaque(**fields: tuple[tuple[int | None, ...], str]) -> Expect:
 
 ANNOUNCED = opaque(key=((KEY_BYTES,), "uint8"), signature=((64,), "uint8"))
 SHARED = opaque(
-    mask_key=((KEY_BYTES,), "uint8"), commitment=((32,), "uint8"), envelopes=((None, ENVELOPE_BYTES), "uint8")
+    mask_key=((KEY_BYTES,), "uint8"),
+    commitment=((32,), "uint8"),
+    envelopes=((None, ENVELOPE_BYTES), "uint8"),
+    accused=((None,), "uint16"),
 )
 ECHOED = opaque(signature=((64,), "uint8"))
 REVEALED = opaque(shares=((None, SHARE_BYTES), "uint8"))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from cotempo.errors import MessageError
 from cotempo.privacy.secure_sum.masks import digest, join
 from cotempo.privacy.secure_sum.shamir import Random
 
@@ -48,14 +47,6 @@ def is_signed(peers: Mapping[str, bytes], name: str, content: bytes, signature: 
     except (InvalidSignature, KeyError, ValueError):
         return False
     return True
-
-
-def require_signed(peers: Mapping[str, bytes], name: str, content: bytes, signature: bytes) -> None:
-    """Raise `MessageError` unless a pinned client signed a content."""
-    if name not in peers:
-        raise MessageError(f"every client must be one whose key is pinned here, {name} is not")
-    if not is_signed(peers, name, content, signature):
-        raise MessageError(f"what {name} announces must be signed with its pinned key, it is not")
 
 
 def announcement(run: str, name: str, key: bytes) -> bytes:

@@ -13,6 +13,7 @@ from cotempo.errors import MessageError
 from cotempo.privacy.secure_sum.shamir import SHARE_BYTES
 from cotempo.typing import Array
 
+_PROBE = X25519PrivateKey.from_private_bytes(bytes(32))  # no secret
 _NONCE = bytes(16)  # a key is used for one mask only
 
 
@@ -63,6 +64,15 @@ def agree(own: X25519PrivateKey, other: bytes) -> bytes:
         return own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError:
         raise MessageError("a public key must be a point of Curve25519 that keeps the agreement secret") from None
+
+
+def is_point(key: bytes) -> bool:
+    """Return whether a public key keeps agreements secret; one of small order gives zero with any other."""
+    try:
+        agree(_PROBE, key)
+    except MessageError:
+        return False
+    return True
 
 
 def pair_mask_key(own: X25519PrivateKey, other: bytes, session: str, names: tuple[str, str]) -> bytes:

@@ -15,6 +15,7 @@ from cotempo.errors import MessageError, ParameterError, QuorumError
 from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.reducers import Exchange, PlainReducer
+from cotempo.privacy.secure_sum.disputes import Disputes
 from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES
 from cotempo.privacy.secure_sum.expected import (
     ANNOUNCED,
@@ -33,7 +34,7 @@ from cotempo.privacy.secure_sum.fixed_point import (
     decode,
     decode_sizes,
 )
-from cotempo.privacy.secure_sum.masks import digest
+from cotempo.privacy.secure_sum.masks import digest, is_point
 from cotempo.privacy.secure_sum.neighbours import Neighbours
 from cotempo.privacy.secure_sum.scales import ScaleBook
 from cotempo.privacy.secure_sum.shamir import threshold
@@ -68,6 +69,7 @@ class SecureSum:
         self.scales = ScaleBook(scales)
         self.keys: dict[tuple[str, str], tuple[Array, Array]] = {}
         self.prepared: _Opened | None = None
+        self.disputes = Disputes()
 
     def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
         """Sum a step's answers under masks, or list them if the step needs single answers."""
@@ -94,11 +96,13 @@ class _Opened:
     replies: Mapping[str, Message] = field(default_factory=dict)
 
     def with_replies(self, replies: Mapping[str, Message]) -> _Opened:
-        """Return the session with what clients sent, less those that sent a wrong number of envelopes."""
+        """Return the session with what clients sent, less those that sent no key or too few envelopes."""
         right = {
             name: reply
             for name, reply in replies.items()
             if len(reply["envelopes"]) == len(self.neighbours.holders(name)) - 1
+            and not len(reply["accused"])
+            and is_point(reply["mask_key"].tobytes())
         }
         return replace(self, replies=right)
 
@@ -188,27 +192,36 @@ class _SecureStep:
     # The stages, in order.
 
     def _announce(self) -> list[str]:
-        """Ask clients whose key of this run is not known for it; return those whose key is known."""
+        """Ask clients whose key of this run is not known for it; return those whose keys others accept."""
         run, known = self.first.run, self.reducer.keys
         wanted = [name for name in self.questions if (run, name) not in known]
         for name, message in self._ask(KEYS, wanted, EMPTY, expect=ANNOUNCED).items():
             known[run, name] = message["key"], message["signature"]
         self.keys = {name: known[run, name] for name in sorted(self.questions) if (run, name) in known}
-        self._require(list(self.keys), "announced a key")
-        return list(self.keys)
+        while True:
+            self._require(list(self.keys), "announced a key")
+            opened = self._take_prepared(list(self.keys)) or self._share(list(self.keys))
+            if opened is not None:
+                self.reducer.prepared = opened
+                return list(self.keys)
+            self.keys = {name: key for name, key in self.keys.items() if name not in self.failures}
 
     def _sum(self, names: Sequence[str], layout: Layout, *, is_agreed: bool = True) -> tuple[Array, list[str]]:
         """Return the sum of the vectors of all that stayed to the masked message, and who they are.
 
         Raise `ScaleExceeded`, before anything is revealed, if clients refuse a scale that was not agreed on now.
         """
-        opened = self._take_prepared(names) or self._share(names)
-        members = sorted(opened.replies)
-        self._require(members, "shared")
-        following = None
-        if members == list(opened.names):
-            following = self._new_session(opened.names, self.first.step + (layout.kind == "data"))
-        total, signed = self._mask(opened, members, layout, following)
+        while True:
+            opened = self._take_prepared(names) or self._share(names)
+            if opened is None:
+                continue
+            members, following = sorted(opened.replies), None
+            self._require(members, "shared")
+            if members == list(opened.names):
+                following = self._new_session(opened.names, self.first.step + (layout.kind == "data"))
+            total, signed, accusations = self._mask(opened, members, layout, following)
+            if not self._settle(opened, accusations, MASKED):
+                break
         survivors = sorted(signed)
         if layout.kind == "data" and (len(survivors) < self.needed or not is_agreed):
             refused = {name for name in members if name in self.failures and self.failures[name].kind == "MessageError"}
@@ -247,15 +260,38 @@ class _SecureStep:
         seed = digest("graph", *names, *(key.tobytes() for key in keys))
         return _Opened(session, self.first.run, step, names, Neighbours(names, seed.encode()), question)
 
-    def _share(self, names: Sequence[str]) -> _Opened:
-        """Open a session."""
+    def _share(self, names: Sequence[str]) -> _Opened | None:
+        """Open a session; return `None` if clients accused others, and some were left out."""
         opened = self._new_session(names, self.first.step)
         asked = [name for name in names if name not in self.failures]
-        opened = opened.with_replies(self._ask(SHARES, asked, opened.question, expect=SHARED))
+        self._require(asked, "could be asked to share")
+        replies = self._ask(SHARES, asked, opened.question, expect=SHARED)
+        if self._settle(opened, {name: reply["accused"] for name, reply in replies.items()}, SHARES):
+            return None
+        opened = opened.with_replies(replies)
         for name in asked:
             if name not in opened.replies:
-                self._forget(name, SHARES, "one envelope for every neighbour must come")
+                self._forget(name, SHARES, "a mask key and one envelope for every neighbour must come")
         return opened
+
+    def _settle(self, opened: _Opened, accusations: Mapping[str, Array], stage: str) -> bool:
+        """Leave out who is to be left out after accusations; return whether there were any."""
+        pairs: list[tuple[str, str]] = []
+        present = {*(opened.replies or opened.names)}
+        for name, places in accusations.items():
+            others = opened.neighbours.others(name)
+            if all(place < len(others) and others[place] in present for place in places):
+                pairs += [(name, others[place]) for place in places]
+            else:
+                self._forget(name, stage, "a client must accuse neighbours that take part, it accused others")
+        for name in self.reducer.disputes.settle(pairs):
+            others = sorted({*sum((pair for pair in pairs if name in pair), ())} - {name})
+            self._forget(
+                name,
+                stage,
+                f"what clients send each other must be of use; it and {', '.join(others[:5])} say otherwise",
+            )
+        return any(len(places) for places in accusations.values())
 
     def _forget(self, name: str, stage: str, detail: str) -> None:
         """Leave a client out of this step; it may have lost its key, and is asked for it again in the next one."""
@@ -264,10 +300,10 @@ class _SecureStep:
 
     def _mask(
         self, opened: _Opened, members: Sequence[str], layout: Layout, following: _Opened | None
-    ) -> tuple[Array, dict[str, Array]]:
+    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
         """Hand every client its envelopes and what the method asks, unless it was; add up masked messages as they come.
 
-        Return their sum, and the signatures of those who sent one.
+        Return their sum, the signatures of those who sent one, and whom others accuse instead.
         """
         graph, present = opened.neighbours, {*members}
         places = {name: {other: row for row, other in enumerate(graph.others(name))} for name in members}
@@ -278,20 +314,24 @@ class _SecureStep:
             envelopes = np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)
             inboxes[name] = Message({"envelopes": envelopes, **announced})
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
-        expect = replace(opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
+        fields = {"masked": ((layout.length,), "uint64"), "signature": ((64,), "uint8"), "accused": ((None,), "uint16")}
+        expect = replace(opaque(**fields), sums=True)
         questions = self._questions(MASKED, members, common, inboxes)
         if is_first := not present <= {*self.versions}:
             questions = [replace(self.questions[question.client], then=question) for question in questions]
-        total, signed = np.zeros(layout.length, "<u8"), {}
+        total, signed, accusations = np.zeros(layout.length, "<u8"), {}, {}
         for reply in self._replies(questions, expect):
             assert reply.message is not None
-            total += reply.message["masked"]
-            signed[reply.client] = reply.message["signature"]
             if is_first:
                 self.versions[reply.client] = reply.version
-        for name in present - {*signed}:
+            if len(reply.message["accused"]):
+                accusations[reply.client] = reply.message["accused"]
+                continue
+            total += reply.message["masked"]
+            signed[reply.client] = reply.message["signature"]
+        for name in present - {*signed, *accusations}:
             self._forget(name, MASKED, "no masked message came")
-        return total, signed
+        return total, signed, accusations
 
     def _echo(self, opened: _Opened, survivors: Sequence[str]) -> dict[str, Array]:
         """Let all sign who survived, as not all did who shared."""

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+import numpy as np
+
 from cotempo.errors import MessageError
 from cotempo.federation.exchange import Question
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield
 from cotempo.privacy.secure_sum.client import SumClient
+from cotempo.privacy.secure_sum.disputes import Accusation
+from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES, KEY_BYTES
+from cotempo.privacy.secure_sum.fixed_point import Layout
 from cotempo.privacy.secure_sum.identity import local_identities
 from cotempo.privacy.secure_sum.shamir import threshold
 
@@ -19,6 +24,11 @@ KEYS, SHARES, MASKED, ECHO, UNMASK = (
     "secure_sum/echo",
     "secure_sum/unmask",
 )
+NOT_SHARED = {
+    "mask_key": np.zeros(KEY_BYTES, np.uint8),
+    "commitment": np.zeros(32, np.uint8),
+    "envelopes": np.zeros((0, ENVELOPE_BYTES), np.uint8),
+}  # what a client sends that accuses peers instead
 WITHHELD = Message(weight=0.0)  # what leaves in place of an answer that waits to be masked
 
 
@@ -89,8 +99,20 @@ class SecureSumShield(Shield):
         return message
 
     def answer(self, question: Question) -> Message:
-        """Answer a question of the protocol."""
-        client = self.client(question.client, question.run)
+        """Answer a question of the protocol; where what peers sent cannot be used, say so instead."""
+        try:
+            return self._answer(self.client(question.client, question.run), question)
+        except Accusation as error:
+            match question.phase:
+                case "secure_sum/shares":
+                    return Message({**NOT_SHARED, "accused": error.accused})
+                case "secure_sum/masked":
+                    length = Layout.from_text(question.common["layout"]).length
+                    unmasked = {"masked": np.zeros(length, "<u8"), "signature": np.zeros(64, np.uint8)}
+                    return Message({**unmasked, "accused": error.accused})
+            raise
+
+    def _answer(self, client: SumClient, question: Question) -> Message:
         match question.phase:
             case "secure_sum/keys":
                 return client.keys()

@@ -12,7 +12,7 @@ from cotempo.privacy.secure_sum.masks import (
     self_mask_key,
 )
 from cotempo.privacy.secure_sum.neighbours import Neighbours
-from cotempo.privacy.secure_sum.shamir import combine
+from cotempo.privacy.secure_sum.shamir import PRIME, combine
 from cotempo.typing import Array
 
 Opening = tuple[bytes, bytes]
@@ -72,6 +72,7 @@ def _put_together(
 ) -> int:
     """Return a secret from its shares; if it does not fit what its owner published, leave single holders out."""
     needed = neighbours.needed(owner)
+    shares = {holder: share for holder, share in shares.items() if int.from_bytes(share, "big") < PRIME}
     if len(shares) < needed:
         raise MessageError(f"{needed} holders of shares of {owner} must reveal them, {len(shares)} did")
     places = {holder: place for place, holder in enumerate(neighbours.holders(owner), start=1)}

@@ -38,6 +38,7 @@ from cotempo.storage.tree import encode
 JOIN_SECONDS = 120.0  # for all sites to be online
 READ_SECONDS = 600.0  # a site may take at least this long to read its table
 ANSWER_SECONDS = 3600.0
+END_SECONDS = 30.0  # for a site to note that a run has ended: the run does not depend on it
 REPEAT_SECONDS = 60.0  # until a site that does not answer is asked again, which gives what it has computed
 ASK_AGAIN_SECONDS = 1.0, 30.0  # between two questions to a site that asks its people, at first and at most
 
@@ -229,11 +230,13 @@ class Flower:
         keys = {question.client: shown_key(self.server.folder, question.client) for question in questions}
         return {name: found[key] for name, key in keys.items() if key in found}
 
-    def _send(self, verb: Verb, parts: Mapping[str, Parts]) -> Iterator[tuple[str, Parts]]:
+    def _send(
+        self, verb: Verb, parts: Mapping[str, Parts], seconds: float = ANSWER_SECONDS
+    ) -> Iterator[tuple[str, Parts]]:
         """Send to the sites that are online and yield their answers as they arrive."""
         here = self._nodes()
         names = {here[name]: name for name in sorted(parts) if name in here}
-        deadline = max(self.settings.deadline or ANSWER_SECONDS, READ_SECONDS if verb == Verb.JOIN else 0.0)
+        deadline = max(min(self.settings.deadline or seconds, seconds), READ_SECONDS if verb == Verb.JOIN else 0.0)
         envelopes = {node: Envelope.write(verb, parts[name], self._spoken.get(name)) for node, name in names.items()}
         with translate_http_errors(self.server.local_address):
             for node, answer in send(self.task, envelopes, deadline):
@@ -250,12 +253,15 @@ class Flower:
         self.schemas(self.names())
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """Send the result to the sites, if they may have it."""
-        if self.settings.share_result:
-            data, run = encode(state), self.contract.run
-            references = {name: ResultReference(run=run, version=ledger.get(name, 0)) for name in self.names()}
-            parts = {name: {Part.REFERENCE: ref.to_bytes(), Part.STATE: data} for name, ref in references.items()}
-            list(self._send(Verb.RESULT, parts))
+        """Tell the sites that are online that the run has ended, with the result if they may have it."""
+        self._is_finished = not self.settings.share_result
+        shared = {Part.STATE: encode(state)} if self.settings.share_result else {}
+        versions = {name: ledger.get(name, 0) for name in self.names()}
+        parts = {
+            name: {Part.REFERENCE: ResultReference(run=self.contract.run, version=version).to_bytes(), **shared}
+            for name, version in versions.items()
+        }
+        list(self._send(Verb.RESULT, parts, ANSWER_SECONDS if shared else END_SECONDS))
         self._is_finished = True
         if missing := self._missing():
             warnings.warn(f"away at the end, and not named in the result: {missing}", stacklevel=2)

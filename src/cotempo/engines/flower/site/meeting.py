@@ -37,7 +37,7 @@ class Meeting:
         if count > MOST_SITES:
             return None
         word = ABSENT
-        if reply.message is not None:
+        if reply.message is not None and reply.message["signature"].any():  # else it has not masked
             word = b64encode(reply.message["signature"].tobytes() + asked.client.encode()).decode()
         return cls(asked, count, word)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import importlib
 import json
 import re
 from collections.abc import Sequence
@@ -23,12 +22,12 @@ from cotempo.federation.exchange import Expect, Question, Reply
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.registry import find_method
+from cotempo.federation.registry import find_method, import_modules
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
-from cotempo.privacy.approval import Request, RequestInbox
+from cotempo.privacy.approval import ENDED, Request, RequestInbox
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract, are_neighbours
 from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
@@ -60,8 +59,7 @@ class SiteService:
         self.log = SiteLog(home, settings.name, as_json=settings.log == "json")
         self.alerts = Alerts(settings.alerts, self.log)
         self._runs: dict[str, JoinedRun] = {}
-        for module in settings.imports:
-            importlib.import_module(module)
+        import_modules(settings.imports, home.parent)  # the site's own choice, never the contract's
 
     @cached_property
     def keys(self) -> SiteKeys:
@@ -79,7 +77,8 @@ class SiteService:
     def handle(self, verb: Verb, parts: Parts) -> Parts:
         """Answer a verb; of an error only the class name leaves, the rest stays in the site's log."""
         try:
-            self.inbox.require_running()
+            if verb != Verb.RESULT:  # a site that is paused hears that a run has ended, and sends nothing
+                self.inbox.require_running()
             match verb:
                 case Verb.JOIN:
                     schema, consent = self.join(parts[Part.CONTRACT], parts[Part.SIGNATURE].decode())
@@ -90,7 +89,7 @@ class SiteService:
                 case Verb.ASK:
                     return {Part.REPLY: self.answer(parts[Part.QUESTION], parts[Part.COMMON])}
                 case Verb.RESULT:
-                    self.save_result(ResultReference.from_bytes(parts[Part.REFERENCE]), parts[Part.STATE])
+                    self.end(ResultReference.from_bytes(parts[Part.REFERENCE]), parts.get(Part.STATE))
                     return {}
             raise MessageError(f"the verb must be join, agree, ask or result, got {verb!r}")
         except Refused as error:
@@ -262,6 +261,8 @@ class SiteService:
         decision = self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         if joined.history is None:
             raise Refused("every participant must have signed the contract before anything is asked")
+        if self.ledger.find_end(question.run) and not joined.questions.has_step(question.step):
+            raise Refused(f"{ENDED}, as its coordinator said; nothing new is answered")
         for asked in filter(None, (question, question.then)):
             joined.questions.admit(asked, is_shields_own=site.is_shields_own(asked))
         if self.ledger.find_run(question.run) is None:
@@ -321,7 +322,16 @@ class SiteService:
         kept = Accepted(contract=contract, table=joined.table, history=joined.history)
         write_whole(self._folder(joined.contract.run) / "accepted.json", kept.model_dump_json().encode())
 
-    def save_result(self, reference: ResultReference, state: bytes) -> None:
+    def end(self, reference: ResultReference, state: bytes | None) -> None:
+        """Note that a run has ended, and save its result if the coordinator shares it."""
+        if self._accepted(reference.run) is None:
+            raise Refused("this site was not invited to that run")
+        self.ledger.end(reference.run)
+        self.log(f"run {reference.run} has ended", "ended")
+        if state is not None:
+            self._save_result(reference, state)
+
+    def _save_result(self, reference: ResultReference, state: bytes) -> None:
         """Save the result of a run as this site sees it: the server's state and the site's own memory."""
         site = self._joined(reference.run).site
         name, memory = self.settings.name, site.memory(reference.version)

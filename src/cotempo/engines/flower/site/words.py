@@ -175,7 +175,8 @@ class RequestWords:
         if asked is None:
             said = "No noise is added: sums over all sites become known exactly."
         else:
-            said = f"Noise hides every single {self.privacy.unit}: epsilon {asked:g}, delta {self.privacy.delta:g}."
+            said = f"Noise hides every single {self.privacy.unit}: epsilon {asked:g}, delta {self.privacy.delta:g}. "
+            said += explain_epsilon(asked, self.privacy.delta, self.privacy.unit)
         if budget is None:
             return f"{said} You have set no budget{f', and {spent:g} is spent' if spent else ''}."
         begun = self.ledger.find_run(self.run) is not None
@@ -199,6 +200,26 @@ class RequestWords:
             "The coordinator says nothing about what it is for. Ask.": not self.request.agreed.purpose.strip(),
         }
         return [words for words, holds in found.items() if holds]
+
+
+def explain_epsilon(epsilon: float, delta: float, unit: str) -> str:
+    """Return what an epsilon promises, in a sentence: how sure somebody can become who thought it as likely as not.
+
+    By Bayes' rule the odds grow by a factor of at most exp(epsilon), but for a chance of delta.
+
+    Examples
+    --------
+    >>> explain_epsilon(1.0, 1e-5, "row")
+    'Somebody who thinks it as likely as not that a certain row is in your table can become at most 74 % sure by all that this run reveals (with a chance of 1 in 100,000, surer).'
+    """  # noqa: E501
+    sure = 100 / (1 + math.exp(-epsilon))
+    how = f"{math.ceil(sure) if sure < 99 else 99.9 if sure < 99.9 else 100:g} % sure"
+    chance = f"with a chance of 1 in {1 / delta:,.0f}, surer"
+    what = "your table is the one that was used" if unit == "client" else f"a certain {unit} is in your table"
+    return (
+        f"Somebody who thinks it as likely as not that {what} can become at most {how} by all that this run reveals "
+        f"({chance})."
+    )
 
 
 def count_rows(rows: int, least: int) -> str:
