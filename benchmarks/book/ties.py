@@ -7,7 +7,7 @@ A marker is a comment of Markdown, which no reader sees, before a table or a par
 First the files; then, where page and file use other words, what a word of the page is called in the file; then the
 columns to look in, if not all; then the numbers that are no measurements; then those that are, but of no file. A number
 ties to a file if it is a value of it, or the sum, mean, standard deviation or standard error over seeds of one, as it
-is or in percent, rounded as printed. Only rows that hold the words of the table's row and column count, and only the
+is, in percent or in the unit that follows it (seconds and bytes in files), rounded as printed. Only rows that hold the words of the table's row and column count, and only the
 column that the table's column is named after, where there is one. That is a search, not a proof: an altered digit may
 meet another value of the same rows by chance (`tests/test_bench.py` measures how often).
 `<!-- no measurements -->` says so of a whole block.
@@ -27,15 +27,18 @@ MARKER = re.compile(r"^<!-- (results: (.*?)|no measurements) -->$")
 NUMBER = re.compile(r"(?<![\w.,/^])([-+]?)((?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w/]|[.,]\d)( ?%)?")
 ERROR = re.compile(r"error|_se$|_sd$|deviation")
 DIFFERENCE = re.compile(r"\b(minus|less|difference|against)\b")
+UNIT = re.compile(r"(?<![\w.])(?:ms|s|min|h|[kMG]?B)\b")
+SCALES = {"ms": 1e3, "min": 1 / 60, "h": 1 / 3600, "kB": 1e-3, "MB": 1e-6, "GB": 1e-9}
 CODE = re.compile(r"`[^`]*`|\]\([^)]*\)|https?://\S+|<[^>]*>")
 
 
 class Quote(NamedTuple):
-    """A number on a page, where it stands, and the words of its row and column."""
+    """A number on a page, where it stands, what follows it, and the words of its row and column."""
 
     line: int
     text: str
     percent: bool
+    unit: str
     row: str
     column: str
 
@@ -138,7 +141,7 @@ def _named(label: str, names: Iterable[str]) -> set[str]:
     """Return the names that a label holds as whole words; "FedTDD, paper" is not also "FedTDD"."""
     found = set()
     for name in sorted(names, key=len, reverse=True):
-        label, times = re.subn(rf"(?<![\w.,]){re.escape(name.lower())}(?![\w.]|,\d)", "", label)
+        label, times = re.subn(rf"(?<![\w.,-]){re.escape(name.lower())}(?![\w.]|,\d)", "", label)
         found |= {name} if times else set()
     return found
 
@@ -160,7 +163,8 @@ def same(quote: Quote, value: float) -> bool:
     digits = quote.text.replace(",", "").lstrip("+-")
     mantissa, _, power = digits.partition("e")
     half = 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2])) * (1 + 1e-6)
-    wanted, scales = float(digits), (1.0, 100.0) if quote.percent or not quote.column else (1.0,)
+    wanted, scales = float(digits), {1.0, SCALES.get(quote.unit, 1.0)}
+    scales |= {100.0} if quote.percent or not quote.column else set()
     return any(abs(abs(value) * scale - wanted) <= half + 1e-9 * abs(value) * scale for scale in scales)
 
 
@@ -168,4 +172,6 @@ def _numbers(line: int, text: str, row: str, column: str) -> list[Quote]:
     text = CODE.sub(lambda code: "~" * len(code[0]), text)
     table = bool(column or row) and ("%" in text or "%" in column)
     numbers = [found for found in NUMBER.finditer(text) if found[2]]
-    return [Quote(line, found[1] + found[2], table or bool(found[3]), row, column) for found in numbers]
+    units = (UNIT.search(text, found.end()) for found in numbers)
+    marked = zip(numbers, (unit[0] if unit else "" for unit in units), strict=True)
+    return [Quote(line, found[1] + found[2], table or bool(found[3]), unit, row, column) for found, unit in marked]
