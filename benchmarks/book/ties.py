@@ -5,11 +5,12 @@ A marker is a comment of Markdown, which no reader sees, before a table or a par
     <!-- results: events-truths | GP on roots = gp-roots | columns: coverage | settings: 95 | by hand: 14 -->
 
 First the files; then, where page and file use other words, what a word of the page is called in the file; then the
-columns to look in, if not all; then the numbers that are no measurements; then those that are, but of no file. A number
-ties to a file if it is a value of it, or the sum, mean, standard deviation or standard error over seeds of one, as it
-is, in percent or in the unit that follows it (seconds and bytes in files), rounded as printed. Only rows that hold the words of the table's row and column count, and only the
-column that the table's column is named after, where there is one. That is a search, not a proof: an altered digit may
-meet another value of the same rows by chance (`tests/test_bench.py` measures how often).
+columns to look in, if not all; then the numbers that are no measurements; then those that are, but of no file. A
+number ties to a file if it is a value of it, or the sum, mean, standard deviation or standard error over seeds of one,
+as it is, in percent or in the unit that follows it (seconds and bytes in files), rounded as printed. Only rows that
+hold the words of the table's row and column count, and only the column that the table's column is named after, where
+there is one. That is a search, not a proof: an altered digit may meet another value of the same rows by chance
+(`tests/test_bench.py` measures how often).
 `<!-- no measurements -->` says so of a whole block.
 """
 
