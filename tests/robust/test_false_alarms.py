@@ -21,3 +21,11 @@ def test_a_client_of_one_sequence_is_not_suspected_by_a_point_process() -> None:
     clients = dict(ct.make_events(clients=8, sequences=10, seed=1004)[0])
     clients[SMALL] = clients[SMALL].take([0])
     assert ct.FedPointProcess(process="hawkes", rounds=8).fit(clients, progress=False).suspects == ()
+
+
+@pytest.mark.parametrize("seed", [1000, 1001])
+def test_a_client_of_one_sequence_is_not_suspected_by_fedpp(seed: int) -> None:
+    clients = dict(ct.make_events(clients=8, sequences=10, seed=seed)[0])
+    clients[SMALL] = clients[SMALL].take([0])
+    method = ct.FedPP(kernel="time", compare=False, window=(0.0, 10.0), cells=48)
+    assert method.fit(clients, progress=False).suspects == ()

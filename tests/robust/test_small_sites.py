@@ -66,6 +66,16 @@ def test_a_site_that_forges_its_counts_is_still_found(expect):
     assert set(find_suspects(told, expect)) == {"liar"}
 
 
+@pytest.mark.parametrize("forge", [lambda x: 3 * x, lambda x: x * (np.arange(CELLS) < CELLS // 2), np.zeros_like])
+def test_a_site_that_forges_how_long_it_watched_is_found(expect, forge):
+    rng = np.random.default_rng(0)
+    told = {name: count(level, rng) for name, level in {"a": 1.0, "b": 0.6, "c": 0.8, "d": 0.4}.items()}
+    honest = count(0.5, rng)
+    exposure = forge(np.array(honest["exposure"]))
+    told["liar"] = Message({**{name: honest[name] for name in honest}, "exposure": exposure})
+    assert set(find_suspects(told, expect)) == {"liar"}
+
+
 @pytest.mark.slow
 def test_who_is_left_out_is_named_in_a_warning_and_in_advice():
     rng = np.random.default_rng(1)

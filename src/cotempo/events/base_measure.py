@@ -51,6 +51,8 @@ POISSON_FREEDOM = 5.0
 # Screening: how much longer tails of squared misfits are than a normal's, and how far logs of sizes of honest sites
 # may be apart: fifty times.
 TAIL, USUAL_SIZES = 2.0, 4.0
+# More than anything differs: which fold of a client holds a sequence is chance.
+ANY = 1e100
 DISPERSION = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
 
 
@@ -375,9 +377,15 @@ def _events_of_cells(message: Message) -> float:
 
 
 def _course(message: Message) -> dict[str, Floats]:
-    """Return which share of the events a client had seen by each time: noise in single cells averages out."""
-    events = message["events"].sum(axis=0)
-    return {"events": np.cumsum(events) / max(float(events.sum()), 1.0)}
+    """Return which share of the events a client had seen by each time, and how long it had watched for each of them.
+
+    Noise in single cells averages out. Folds are added up: few sequences are spread over them by chance.
+    """
+    events, exposure = message["events"].sum(axis=0), message["exposure"].sum(axis=0)
+    return {
+        "events": np.cumsum(events) / max(float(events.sum()), 1.0),
+        "exposure": np.cumsum(exposure) / _events_of_cells(message),
+    }
 
 
 def _gap(message: Message) -> dict[str, Floats]:
@@ -388,14 +396,15 @@ def _gap(message: Message) -> dict[str, Floats]:
 
 def _scatter_of_counts(message: Message) -> dict[str, Floats]:
     """Return how much counts of a Poisson process vary, the course of so many events, and squared misfits."""
-    events, course = message["events"], _course(message)["events"]
+    events, (course, watched) = message["events"], _course(message).values()
     _, expected, freedom = message["dispersion"].T
     own = np.sqrt(1.0 + max(float(events.sum()), 0.0))
     varies = TAIL * np.abs(expected) * np.sqrt(2.0 / np.maximum(freedom, 1.0))
     return {
         "events": np.sqrt(np.maximum(events, 0.0) + 1.0),
-        "exposure": np.abs(message["exposure"]) / own,
+        "exposure": np.full(events.shape, ANY),
         "alike events": np.sqrt(np.clip(course * (1.0 - course), 0.0, 1.0) + 1e-3) / own,
+        "alike exposure": TAIL * np.abs(watched) / own,
         "dispersion": np.column_stack([varies, np.zeros((2, 2))]),
         "spread": np.array([TAIL * abs(float(message["spread"][1])) * np.sqrt(2.0 / STRETCHES), 0.0]),
     }
