@@ -7,7 +7,7 @@ server, of the coordinator and of all sites are noted. A restarted process begin
 processes: the mean over processes that lived for at least a minute, their first 20 seconds left out, weighted by
 the time they lived, with the standard error over processes.
 
-Run: python benchmarks/operations/soak.py --rounds 500
+Run: python benchmarks/operations/soak.py --rounds 1500
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ class Soak:
         self.rng = np.random.default_rng(seed)
         self.tables = {name: ct.Series.from_arrays(self.rng.normal(size=(20, 2)).round(3)) for name in SITES}
         self.made = Consortium(folder / "made", self.tables, methods=("Walking",))
+        for client in self.made.clients.values():  # sites admit 500 rounds by default
+            path = client.kit / "site.toml"
+            path.write_text(path.read_text().replace("size = {", f"rounds = {{ most = {rounds} }}\nsize = {{"))
         self.run, self.rounds, self.seed = folder / "run", rounds, seed
         self.coordinator: Popen[str] | None = None
         self.killed: Counter[str] = Counter()
@@ -129,6 +132,8 @@ class Soak:
                 if "digest" in ended:
                     return {**ended, "resumed": resumed}
                 print(ended, flush=True)
+                if not (self.run / "experiment.toml").exists():
+                    raise RuntimeError("the run did not begin")
             resumed += 1
             self.coordinator = self.made.coordinate("resume", self.run)
 
