@@ -63,6 +63,8 @@ CYCLE_TOLERANCE = 1e-5  # of h(W), when a stage ends
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
 TELLING_OFFSETS = 50.0  # of an F; rows that follow each other make it 20 without any offset
 TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
+# What says nothing against a client: weights that differ by no more, and so much of sums over few held-out rows.
+ALIKE_WEIGHTS, MOST_CHANCE = 0.05, 0.2
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
 #: What both methods' preset `paper` sets, as in the papers' text.
 PAPER: Mapping[str, Any] = {
@@ -449,14 +451,15 @@ class TrialThenFit(Method):
             return Expect(fields, sums=True, rows=count_rows, alike=lambda one: {"own": about_own_median(one["own"])})
         if phase == "solve":
             solving = self._solve_fields(state)
-            return Expect(solving, sums=True, weight=(1, 1e12), rows=lambda message: 1.0, alike=_fit_of)
+            about_fit: dict[str, Any] = {"rows": lambda message: 1.0, "alike": _fit_of, "scatter": _scatter_of_fit}
+            return Expect(solving, sums=True, weight=(1, 1e12), **about_fit)
         fields = {
             "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
             "densities": Spec((candidates,), description="how well the networks learned together predict them, summed"),
             "products": Spec((candidates, candidates), description="sums of products of these numbers over rows"),
             "joining": expect_tally(candidates),
         }
-        return Expect(fields, sums=True, rows=count_rows)
+        return Expect(fields, sums=True, rows=count_rows, scatter=_scatter_of_densities)
 
     def notes(self, state: TrialState) -> list[str]:
         """Return whether clients' levels differ, and what the directions found are worth."""
@@ -527,3 +530,14 @@ def _fit_of(message: Message) -> dict[str, Floats]:
     # Candidates differ little in this: their mean.
     unexplained = {"variance": about_own_median(message["variance"].mean(axis=0))} if "variance" in message else {}
     return {"target": message["target"], **unexplained}
+
+
+def _scatter_of_fit(message: Message) -> dict[str, Floats]:
+    """Return how far weights of honest clients may be apart, however well all others agree."""
+    return {"alike target": np.full(message["target"].shape, ALIKE_WEIGHTS)}
+
+
+def _scatter_of_densities(message: Message) -> dict[str, Floats]:
+    """Return how much sums of densities vary by chance: a few held-out rows may be hard for all networks."""
+    share = min(1.0 / sqrt(max(message["rows"], 1.0)), MOST_CHANCE)
+    return {name: share * np.abs(message[name]) for name in ("densities", "products")}
