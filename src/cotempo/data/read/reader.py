@@ -43,7 +43,10 @@ def read_sheets(
                         parts = read_sheet(sheet)
                         sheet.problems.raise_any()
                         for name in sorted(set(parts) & set(found)):
-                            must = "must come from one part of the source only; join them first"
+                            must = (
+                                "must come from one part of the source only; files that are sequences of one client "
+                                "belong in a folder of its own, or {client: [files]}"
+                            )
                             reading.problems.add(must, client=name)
                         found |= parts
     except OSError as error:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
+from numpy.typing import NDArray
 
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import UNITS, Clock, is_zone
@@ -165,10 +166,14 @@ class Sheet:
     one_client: bool = False  # a file in a folder: all rows belong to the client it is named after
     problems: Problems = field(default_factory=Problems)
     places: Indices | None = None  # of rows in the source, where these are some of its rows
+    origin: NDArray[np.str_] | None = None  # the file of each row, where a client has several
 
     def row_number(self, row: int) -> int:
         """Return the number of a row in the source, as people count."""
         return self.first_row + (row if self.places is None else int(self.places[row]))
+
+    def _of_file(self, row: int) -> str:
+        return "" if self.origin is None else f" (in {self.origin[row]})"
 
     def by_client(self, everyone: Reading) -> list[Self]:
         """Return a sheet for each client that rows name, if everyone's reading has zones or formats by client."""
@@ -210,7 +215,7 @@ class Sheet:
             # The column of clients itself cannot name the client.
             code = self.clients.codes[row] if column != "client" else -1
             client = self.clients.names[code] if code >= 0 else None
-            text = must if isinstance(must, str) else must(row)
+            text = (must if isinstance(must, str) else must(row)) + self._of_file(row)
             self.problems.add(text, client=client, column=column, row=self.row_number(row))
         if len(rows) > MOST_ROWS_PER_RULE:
             last = self.problems.found.pop()

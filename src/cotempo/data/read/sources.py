@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 
 from cotempo.data.problems import Problems, client_name_error, duplicates, quote
 from cotempo.data.read.csv import read_csv, read_header
@@ -29,25 +31,57 @@ LINK = "{} must not be a link that leads out of its folder; copy the file"
 def split_source(source: Any, problems: Problems) -> list[tuple[str | None, Any]]:
     """Return ``(client, part)`` for each part of a source; None where the part itself says whose rows it holds.
 
-    Parts are the entries of a mapping, by client; the files of a folder, named after their clients; the files of a list
-    or a pattern; or the source itself.
+    Parts are the entries of a mapping, by client; the files of a folder, named after their clients; the folders of a
+    folder, each the files of one client; the files of a list or a pattern; or the source itself. Several files of one
+    client are a part that is a list: each holds one of its sequences.
     """
     if isinstance(source, Mapping):
-        return [(str(client), _path(part)) for client, part in source.items()]
+        parts = {str(client): _files_of_one(part, problems) for client, part in source.items()}
+        return [(client, part) for client, part in parts.items() if not isinstance(part, list) or part]
     if isinstance(source, list | tuple):
         return [(None, _path(part)) for part in source]
     path = _path(source)
     if not isinstance(path, Path):
         return [(None, source)]
     if path.is_dir():
+        if folders := _client_folders(path):
+            return [(folder.name, _files_of_one(folder, problems)) for folder in folders]
         found = _client_files(path, problems)
         return [(client if len(found) > 1 else None, found[client]) for client in sorted(found)]
-    if not path.exists() and glob.has_magic(str(path)):
-        files = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if _suffix(Path(name))]
-        if not files:
-            raise DataError(f"a pattern must match files that end in {', '.join(SUFFIXES)}, got {quote(str(path))}")
-        return [(None, file) for file in files]
-    return [(None, path)]
+    return [(None, file) for file in _matching(path)]
+
+
+def _files_of_one(part: Any, problems: Problems) -> Any:
+    """Return the part of one client: its file or dataframe, or a list of its files."""
+    if isinstance(part, list | tuple):
+        files = [_path(one) for one in part]
+        if not all(isinstance(file, Path) for file in files):
+            raise DataError("a list of one client's sequences must name files; join dataframes with pandas.concat")
+    elif isinstance(path := _path(part), Path):
+        files = list(_client_files(path, problems).values()) if path.is_dir() else _matching(path)
+    else:
+        return part
+    return files[0] if len(files) == 1 else files
+
+
+def _client_folders(folder: Path) -> list[Path]:
+    """Return the folders of a folder that holds no tables itself, each the files of one client."""
+    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    if any(_suffix(path) and not _is_windows(path) and path.name != TRUTH for path in inside):
+        return []
+    home = folder.resolve()
+    folders = [path for path in inside if path.is_dir() and path.resolve().is_relative_to(home)]
+    return [path for path in folders if any(_suffix(file) for file in path.iterdir())]
+
+
+def _matching(path: Path) -> list[Path]:
+    """Return the files that a pattern matches; of a path that is none, itself."""
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    files = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if _suffix(Path(name))]
+    if not files:
+        raise DataError(f"a pattern must match files that end in {', '.join(SUFFIXES)}, got {quote(str(path))}")
+    return files
 
 
 def left_out(source: Any) -> list[str]:
@@ -82,11 +116,15 @@ def windows_beside(source: Any) -> Any:
 
 def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     """Return a file or a dataframe as a sheet; all its rows belong to `client`, unless that is None."""
+    if isinstance(source, list):
+        return _load_sequences(source, client or "client", reading)
     if not isinstance(source, Path):
         columns = reading.rename(_as_numbers(_columns_of(source, reading), reading))
         return Sheet(reading, columns, 0, client or "client", one_client=client is not None)
     suffix, limit = _suffix(source), reading.limit
     if not source.is_file():
+        if source.is_dir():
+            raise DataError(f"a list must name files, {quote(str(source))} is a folder; pass {{client: folder}}")
         kinds = "a file, a folder, a pattern, a list of files, a dataframe, or one per client"
         raise DataError(f"a source must be {kinds}, but there is nothing at '{source}'")
     if not suffix:
@@ -106,6 +144,27 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     columns = reading.rename(_as_numbers(dict(zip(table.column_names, table.columns, strict=True)), reading))
     first_row = FIRST_ROWS[suffix]
     return Sheet(reading, columns, first_row, client or _stem(source), one_client=client is not None)
+
+
+def _load_sequences(files: list[Path], client: str, reading: Reading) -> Sheet:
+    """Return several files of one client as one sheet; the sequences of each begin with the file's name."""
+    sheets = [load(file, client, reading) for file in files]
+    tables = []
+    for file, sheet in zip(files, sheets, strict=True):
+        own = pa.chunked_array([pa.array([_stem(file)] * sheet.rows, pa.string())])
+        if "sequence" in sheet.columns:
+            own = compute.binary_join_element_wise(own, sheet.text("sequence").cast(pa.string()), "/")
+        tables.append(pa.table({**sheet.columns, "sequence": own}))
+    try:
+        joined = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException:  # a column is text in some files and numbers in others
+        as_text = [[column.cast(pa.string()) for column in table.columns] for table in tables]
+        named = [pa.table(own, names=table.column_names) for own, table in zip(as_text, tables, strict=True)]
+        joined = pa.concat_tables(named, promote_options="permissive")
+    places = np.concatenate([np.arange(sheet.rows) for sheet in sheets])
+    origin = np.repeat([file.name for file in files], [sheet.rows for sheet in sheets])
+    columns = dict(zip(joined.column_names, joined.columns, strict=True))
+    return Sheet(reading, columns, sheets[0].first_row, client, one_client=True, places=places, origin=origin)
 
 
 def source_name(part: Any, client: str | None) -> str:
