@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as student
 from toys import Walk, make_clients
 
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError, RunError
-from cotempo.federation import Benefit
+from cotempo.federation import Benefit, benefit_error
 from cotempo.storage.tree import digest
 
 CLIENTS = make_clients(3)
@@ -40,7 +41,18 @@ def test_benefit_is_the_leave_one_out_error_computed_the_long_way() -> None:
         alone, together = leave_one_out(rows[name], rows[name]), leave_one_out(rows[name], pooled)
         assert benefit.alone == pytest.approx(alone.mean(), rel=1e-10)
         assert benefit.together == pytest.approx(together.mean(), rel=1e-10)
-        assert benefit.error == pytest.approx((together - alone).std(ddof=1) / len(alone) ** 0.5, rel=1e-8)
+        error, widened = (together - alone).std(ddof=1) / len(alone) ** 0.5, student.ppf(0.975, len(alone) - 1) / 1.96
+        assert benefit.error == pytest.approx(error * widened, rel=1e-8)
+
+
+@pytest.mark.parametrize("count", [2, 5, 40])
+def test_chance_alone_passes_for_a_difference_in_a_twentieth_of_runs(count: int) -> None:
+    differences = np.random.default_rng(count).normal(size=(4000, count))
+    gains = [
+        Benefit("density", 0.0, row.mean(), higher_is_better=True, error=benefit_error(row)) for row in differences
+    ]
+    assert 0.035 < np.mean([gain.verdict != "no difference shown" for gain in gains]) < 0.055
+    assert np.isnan(benefit_error([1.0]))
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,13 @@ def test_a_direction_is_told_only_where_the_reverse_is_improbable(monkeypatch: p
         found = Confidence(within, np.ones_like(fitted.network.across))
         monkeypatch.setattr(type(fitted), "confidence", lambda *_, found=found, **__: found)
         monkeypatch.setattr(type(fitted), "_open_ends", lambda self: np.zeros((4, 4), dtype=bool))
+        vars(fitted).pop("_probable", None)
         table = fitted.edges()
         mine = table[(table["lag"] == 0) & (table["source"] == edges[0][0]) & (table["target"] == edges[0][1])]
         assert mine["directed"].tolist() == [told]
+        pd.testing.assert_frame_equal(fitted["client-0"].edges(), table)
+        untold = {frozenset(pair) for pair in fitted.undirected}
+        assert (frozenset(edges[0][:2]) not in untold) == told
         assert table[table["lag"] > 0]["directed"].all()
 
 
@@ -127,7 +131,7 @@ def test_edges_is_a_dataframe_of_every_result(clients: dict[str, ct.Series], per
     assert list(personal.network.edges()) == ["source", "target", "lag", "weight"]
     assert personal.network.edges("polars").rows() == personal.network.edge_list()
     common = ct.OneRound(compare=False).fit(clients)
-    pd.testing.assert_frame_equal(common["client-0"].edges().drop(columns="directed"), common.network.edges())
+    pd.testing.assert_frame_equal(common["client-0"].edges(), common.edges())
 
 
 def test_a_common_network_is_for_newcomers_and_own_ones_are_not(clients, personal) -> None:

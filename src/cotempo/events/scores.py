@@ -12,7 +12,7 @@ from scipy import stats
 from cotempo.errors import DataError
 from cotempo.events.processes.models import PointProcess
 from cotempo.events.records.history import Unrolled
-from cotempo.federation import standard_error
+from cotempo.federation import benefit_error
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def error_of_gain(held: Record, together: Score, alone: Score) -> float:
     scores = [(together(part), alone(part)) for part in held.deal(PARTS) if part.exposure > 0]
     differences = [(one["gain"] - other["gain"]) * max(one["events"], 1.0) for one, other in scores]
     events = sum(max(one["events"], 1.0) for one, _ in scores)
-    return len(scores) * standard_error(differences) / events if scores else 0.0
+    return len(scores) * benefit_error(differences) / events if scores else 0.0
 
 
 class Rescaling(NamedTuple):

@@ -1,8 +1,8 @@
 from .benefit import NOT_COMPARED as NOT_COMPARED
 from .benefit import Benefit as Benefit
 from .benefit import Joining as Joining
+from .benefit import benefit_error as benefit_error
 from .benefit import expect_tally as expect_tally
-from .benefit import standard_error as standard_error
 from .exchange import Answers as Answers
 from .exchange import Ask as Ask
 from .exchange import Expect as Expect

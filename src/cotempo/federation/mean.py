@@ -10,7 +10,7 @@ import numpy as np
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem
-from cotempo.federation.benefit import NOT_COMPARED, Joining, expect_tally, standard_error
+from cotempo.federation.benefit import NOT_COMPARED, Joining, benefit_error, expect_tally
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
@@ -126,7 +126,7 @@ def compare_means(rows: Floats, pooled: Floats, total: float) -> Floats:
     # A mean over m rows without this one misses it by m / (m - 1) times the distance to the mean with it.
     together = (((rows - pooled) / deviation) ** 2 * (total / (total - 1)) ** 2).mean(axis=1)
     alone = (((rows - own) / deviation) ** 2 * (n / (n - 1)) ** 2).mean(axis=1)
-    return np.array([alone.mean(), together.mean(), standard_error(together - alone)])
+    return np.array([alone.mean(), together.mean(), benefit_error(together - alone)])
 
 
 class FittedMean(Fitted):

@@ -48,12 +48,24 @@ class ClientNetwork(Saved):
     undirected: Bools
     probability: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
 
+    @property
+    def directed(self) -> Bools:
+        """Where the direction within a time step is told, ``[source, target]``.
+
+        That is where it is known and, with probabilities, at least nine times as probable as the reverse.
+        """
+        told = ~self.undirected
+        return told & (self.probability[0] >= TOLD * self.probability[0].T) if self.probability.size else told
+
     def edges(self, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a dataframe: weight, probability where there is one, and whether it is `directed`."""
-        return edge_table(self.network, self.undirected, self.probability, kind)
+        return edge_table(self.network, self.directed, self.probability, kind)
 
     def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
-        """Draw the network, or its edges of at least so high a probability, against the true one where known."""
+        """Draw the network, or its edges of at least so high a probability, against the true one where known.
+
+        Within a time step a line without a tip stands for a direction that is not told.
+        """
         from cotempo.networks.plots import plot_networks
 
         network = self.network
@@ -64,7 +76,7 @@ class ClientNetwork(Saved):
                 raise ParameterError("least needs probabilities of edges; OneRound of at most 30 variables has them")
             weights = np.where(self.probability >= least, network.stacked, 0.0)
             network = replace(network, within=weights[0], across=weights[1:])
-        return plot_networks(network, truth)
+        return plot_networks(network, truth, ~self.directed)
 
     def __repr__(self) -> str:
         sure = f", {int((self.probability >= SURE).sum())} at {SURE} or more" if self.probability.size else ""
@@ -102,7 +114,9 @@ class FittedNetwork(Fitted):
             return f"Found no {count[2:]}.{self._drowned()}"
         strength = {edge[:3]: abs(edge[3]) for edge in self.network.standardised().edge_list()}
         source, target, lag, weight = max(between, key=lambda edge: strength[edge[:3]])
-        strongest = f"the strongest: {source} → {target}, {when(lag)}, weight {weight:.3g}"
+        place, common = self.network.variables.index, self._common()
+        arrow = "→" if lag or common.directed[place(source), place(target)] else "–"
+        strongest = f"the strongest: {source} {arrow} {target}, {when(lag)}, weight {weight:.3g}"
         told = f"{type(self.method).__name__} gives edges no probability; OneRound does."
         return f"Found {count}; {strongest}. {told}{self._drowned()}"
 
@@ -167,7 +181,15 @@ class FittedPersonal(FittedNetwork):
     def __getitem__(self, client: str) -> Any:
         """Return the client's own network; the common one for a client that never took part."""
         super().__getitem__(client)
-        return self.own.get(client, self._common())
+        return self.own[client] if client in self.own else self._common()
+
+    def answer(self) -> str:
+        """Return what the common network tells, and how many edges clients' own ones have."""
+        counts = sorted(sum(edge[0] != edge[1] for edge in own.network.edge_list()) for own in self.own.values())
+        if not counts:
+            return super().answer()
+        found = f"{counts[0]} to {counts[-1]}" if counts[0] < counts[-1] else f"{counts[0]}"
+        return f"In common: {super().answer()} Clients' own networks have {found} edges between different variables."
 
     def for_newcomer(self) -> ClientNetwork | None:
         """Return the common network, unless clients have their own."""
@@ -325,21 +347,17 @@ def when(lag: int) -> str:
     return f"{pluralize(lag, 'step')} later" if lag else "within a step"
 
 
-def edge_table(network: Network, undirected: Bools, probability: Floats, kind: FrameKind = "pandas") -> Any:
+def edge_table(network: Network, directed: Bools, probability: Floats, kind: FrameKind = "pandas") -> Any:
     """Return edges as a dataframe with weight, `directed` and, unless it is empty, their probability, surest first.
 
-    Across time steps all are directed; within one where the direction is known and, with probabilities, at least nine
-    times as probable as the reverse.
+    Across time steps all are directed.
     """
     place = {name: index for index, name in enumerate(network.variables)}
-    told = ~undirected
-    if probability.size:
-        told &= probability[0] >= TOLD * probability[0].T
     rows: list[tuple[Any, ...]] = []
     for source, target, lag, weight in network.edge_list():
         i, j = place[source], place[target]
         sure = (float(probability[lag, i, j]),) if probability.size else ()
-        rows.append((source, target, lag, weight, *sure, bool(lag or told[i, j])))
+        rows.append((source, target, lag, weight, *sure, bool(lag or directed[i, j])))
     numbers: dict[str, Any] = {"lag": nw.Int64(), "weight": nw.Float64()}
     if probability.size:
         rows.sort(key=lambda row: -row[4])

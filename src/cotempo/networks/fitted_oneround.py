@@ -14,7 +14,7 @@ from cotempo.data import Series, read_series
 from cotempo.data.tables import FrameKind, pluralize
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
-from cotempo.networks.fitted import ClientNetwork, FittedPersonal, when
+from cotempo.networks.fitted import ClientNetwork, FittedNetwork, FittedPersonal, when
 from cotempo.networks.network import Network
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
 from cotempo.typing import Bools
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from cotempo.networks.oneround import OneRound, OneRoundState
 
+#: Draws behind probabilities of edges.
+DRAWS = 100
 #: Of more variables probabilities take long; reports leave them out, and so do clients' own networks.
 MOST_VARIABLES = 30
 #: Fewer rows than this times columns are told: on 60 genes of DREAM4 with 84 rows 3 of 14 edges at .9 were true.
@@ -42,35 +44,44 @@ class FittedOneRound(FittedPersonal):
 
     @property
     def undirected(self) -> list[tuple[str, str]]:
-        """Pairs of variables joined within a time step whose direction the data leave open."""
-        names = self.network.variables
-        pairs = np.argwhere(np.triu(self.state.as_shown(self.state.undirected))).tolist()
-        return [(names[first], names[second]) for first, second in pairs]
+        """Pairs of variables joined within a time step whose direction is not told: not `directed` in `edges`."""
+        names, joined = self.network.variables, self.network.within != 0
+        untold = joined & ~self._common().directed
+        return [(names[first], names[second]) for first, second in np.argwhere(np.triu(untold | untold.T)).tolist()]
 
     def _open_ends(self) -> Bools:
         return np.asarray(self.state.as_shown(self.state.undirected), dtype=np.bool_)
 
-    def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
+    def confidence(self, draws: int = DRAWS, *, seed: int = 0) -> Confidence:
         """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
         rng = Rng(seed, "server", "confidence")
         search = self.method.search(self.state, rng)
         found = edge_confidence(search, rng("draws"), draws, filled=self.state.gaps, design=self.state.design)
         return Confidence(self.state.as_shown(found.within), self.state.as_shown(found.across))
 
-    def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
+    def edges(self, draws: int = DRAWS, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a dataframe, the surest first.
 
         Each has its weight, its probability, and whether it is `directed`: across time steps always, within one where
         the data tell the direction and it is at least nine times as probable as the reverse. Report and export take the
         same draws.
         """
-        return self._with_probabilities(draws, seed).edges(kind)
+        is_default = (draws, seed) == (DRAWS, 0)
+        return (self._probable if is_default else self._with_probabilities(draws, seed)).edges(kind)
 
     def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
         """Draw the network, or its edges of at least so high a probability, against the true one where known."""
-        return (self._with_probabilities() if least > 0 else self._common()).plot(truth, least)
+        return (self._probable if least > 0 else self._common()).plot(truth, least)
 
-    def _with_probabilities(self, draws: int = 100, seed: int = 0) -> ClientNetwork:
+    def _common(self) -> ClientNetwork:
+        """Return the network with its probabilities, unless it is so large that they take long."""
+        return super()._common() if len(self.network.variables) > MOST_VARIABLES else self._probable
+
+    @cached_property
+    def _probable(self) -> ClientNetwork:
+        return self._with_probabilities(DRAWS, 0)
+
+    def _with_probabilities(self, draws: int, seed: int) -> ClientNetwork:
         found = self.confidence(draws, seed=seed)
         return ClientNetwork(self.network, self._open_ends(), np.concatenate([found.within[None], found.across]))
 
@@ -104,7 +115,7 @@ class FittedOneRound(FittedPersonal):
     def answer(self) -> str:
         """Return how many edges are sure, and the surest."""
         if self._sure_edges is None:
-            return super().answer().partition(" OneRound gives")[0] + self._drowned()
+            return FittedNetwork.answer(self).partition(" OneRound gives")[0] + self._drowned()
         edges = self._sure_edges[self._sure_edges["source"] != self._sure_edges["target"]]
         names = pluralize(len(self.network.variables), "variable")
         found = f"Found {pluralize(len(edges), 'edge')} between {names}"

@@ -42,9 +42,9 @@ from cotempo.federation import (
     Roster,
     Spec,
     Staleness,
+    benefit_error,
     expect_tally,
     register,
-    standard_error,
 )
 from cotempo.federation.reducers import SUSPICION
 from cotempo.networks.completion import MOST_STEPS, TOLERANCE, ColumnGaussian, complete_gram, gram_with_gaps, worth
@@ -511,7 +511,7 @@ class OneRound(Method):
             known = knowledge.only(own.held[kept])
             about = about[columns] + mine.mean
             joined = judge_shares(own.judged[:, columns], about, mine, theirs, known, stream("borrow"), self.scaled)
-        compared = np.array([[alone.mean(), one.mean(), standard_error(one - alone)] for one in joined])
+        compared = np.array([[alone.mean(), one.mean(), benefit_error(one - alone)] for one in joined])
         return compared if self.personal else compared[0], self._judge_shared(common, own, knowledge, stream)
 
     def _lean(self, common: Message, own: OwnRows) -> Floats:

@@ -257,7 +257,7 @@ class PFDBNL(TrialThenFit):
     def result(self, outcome: Outcome) -> FittedPersonal:
         """Return every client's own network, from its memory, beside the common one."""
         state: TrialState = outcome.state
-        open_ends = np.full((len(state.mean[1]),) * 2, self.scaled, dtype=np.bool_)
+        open_ends = np.full((len(state.variables),) * 2, self.scaled, dtype=np.bool_)
         own = {
             name: ClientNetwork(
                 self._in_units(state, memory.own[0], memory.mean, memory.squares, memory.rows), open_ends

@@ -17,11 +17,13 @@ from cotempo.drawing.svg import NARROW
 from cotempo.networks.forecast import NetworkForecast
 from cotempo.networks.metrics import check_comparable
 from cotempo.networks.network import Network
+from cotempo.typing import Bools
 
 # The marker shows the same in black and white.
 STATUSES = {"correct": (GREEN, "o"), "reversed": (PURPLE, "D"), "extra": (ORANGE, "P"), "missing": (MUTED, "x")}
 SIGNS = {"positive": (BLUE, "o"), "negative": (ORANGE, "s")}
 
+LINES = "\nlines: which way is not told"
 _MOST_VARIABLES_AS_SLICES = 15
 _MOST_VARIABLES = 24  # of a matrix: more names cannot be read on a phone
 _MOST_ARROWS = 24  # of edges between different variables; a hairball says nothing
@@ -29,12 +31,13 @@ _NODE_GAP = 0.05  # between the middle of a dot and the tip of an arrow, in colu
 
 
 @styled
-def plot_networks(found: Network, truth: Network | None = None) -> Figure:
+def plot_networks(found: Network, truth: Network | None = None, undirected: Bools | None = None) -> Figure:
     """Draw a network, its edges marked correct, reversed, extra or missing where the true one is known.
 
     Matrices have sources as rows and targets as columns, one matrix per lag (0 is inside the time step); the larger a
     mark, the stronger the edge. The time slices with their arrows come first; of more than 15 variables arrows cross
-    too often to be read, and those with the strongest edges are drawn. Matrices have at most 24.
+    too often to be read, and those with the strongest edges are drawn. Matrices have at most 24. `undirected`,
+    ``[source, target]``, says where the direction within a step is not told.
     """
     found, truth = found.standardised(), truth and truth.standardised(found.scale)
     status = None if truth is None else edge_status(found, truth)
@@ -43,9 +46,11 @@ def plot_networks(found: Network, truth: Network | None = None) -> Figure:
     count = len(shown)
     side = max(3.3, 0.19 * count + 1.2)
     figure, panels = make_panels(found.lags + 2, columns=max(1, int(10.5 // side)), size=(side, side))
-    plot_slices(_only(found, few), ax=panels[0], truth=truth and _only(truth, few))
+    open_ends = None if undirected is None else undirected[np.ix_(few, few)]
+    plot_slices(_only(found, few), ax=panels[0], truth=truth and _only(truth, few), undirected=open_ends)
     strongest = "" if len(few) == len(found.variables) else f" ({len(few)} with the strongest)"
-    panels[0].set_title(f"arrows from source to target{strongest}")
+    untold = "" if truth or undirected is None or not (undirected & (found.within != 0)).any() else LINES
+    panels[0].set_title(f"arrows from source to target{strongest}{untold}")
     names = [found.variables[place] for place in shown]
     kinds = status if status is not None else np.select([found.stacked > 0, found.stacked < 0], [*SIGNS], "")
     for lag, axes in enumerate(panels[1:]):
@@ -72,14 +77,16 @@ def _strongest(strength: NDArray[Any], most: int) -> list[int]:
 
 
 @styled
-def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None = None) -> Axes:
+def plot_slices(
+    network: Network, ax: Axes | None = None, truth: Network | None = None, undirected: Bools | None = None
+) -> Axes:
     """Draw the network as time slices.
 
     Effects of the past are straight arrows into the newest slice, grey where a variable acts on itself; effects inside
     it are arcs on its right, and the variables are ordered so that true arcs point down. Wide arrows are strong
     effects, in standard deviations where these are known, dashed ones negative. Of edges between different variables
     the 24 strongest are drawn, and a line says how many are not. The truth colours them correct, reversed or extra, and
-    adds those that are missing.
+    adds those that are missing; without it, effects inside a step that are `undirected` have no tip.
     """
     network, truth = network.standardised(), truth and truth.standardised(network.scale)
     count = len(network.variables)
@@ -87,6 +94,7 @@ def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None 
     rows = _rows(network if truth is None else truth)
     crowding = min(1.0, 12 / count) ** 0.5
     arrows = list(_arrows(network, truth))
+    untold = np.zeros((count, count), np.bool_) if undirected is None or truth is not None else undirected
     strength = network.strength()
     between = sorted((a for a in arrows if a[1] != a[2]), key=lambda a: -strength[a[0], a[1], a[2]])
     loops = [a if truth is not None else (*a[:4], RULE) for a in arrows if a[1] == a[2]]
@@ -97,7 +105,7 @@ def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None 
         ax.add_patch(
             FancyArrowPatch(
                 path=_route(lag, rows[source], rows[target], count),
-                arrowstyle="-|>",
+                arrowstyle="-" if lag == 0 and untold[source, target] else "-|>",
                 mutation_scale=4 + 7 * crowding,
                 linewidth=(0.5 + 3.0 * min(abs(weight), 1.0)) * crowding,
                 linestyle=(0, (4, 2)) if weight < 0 else "-",

@@ -37,9 +37,9 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    benefit_error,
     expect_tally,
     register,
-    standard_error,
 )
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
@@ -414,7 +414,7 @@ def block_error(apart: Floats, cells: int) -> float:
     Errors of neighbours are alike: the spread is taken over blocks of them.
     """
     blocks = [float(block.sum()) for block in np.array_split(apart, min(BLOCKS, max(len(apart), 1)))]
-    return len(blocks) * standard_error(blocks) / cells
+    return len(blocks) * benefit_error(blocks) / cells
 
 
 def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:

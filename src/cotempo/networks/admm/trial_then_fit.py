@@ -38,8 +38,8 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    benefit_error,
     expect_tally,
-    standard_error,
 )
 from cotempo.networks.admm.acyclicity import prune
 from cotempo.networks.levels import compare_levels
@@ -298,7 +298,7 @@ class TrialThenFit(Method):
             alone = self._learn_alone(prepared)
             mine = alone[choose_candidate(**sum_densities(alone))].sum(axis=1)
             each = together.sum(axis=2)
-            compared = np.array([[mine.mean(), one.mean(), standard_error(one - mine)] for one in each])
+            compared = np.array([[mine.mean(), one.mean(), benefit_error(one - mine)] for one in each])
         message = Message({**sum_densities(together), "joining": self.tally(compared, count)})
         return message, replace(memory, compared=compared)
 
