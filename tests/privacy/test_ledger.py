@@ -188,6 +188,14 @@ def test_noise_covers_a_difference(ledger: Ledger) -> None:
     assert run_on(ledger, contract("abc", 3))
 
 
+@pytest.mark.parametrize("promise", [{"epsilon": 1e6}, {"epsilon": 0.1, "delta": 0.9}])
+def test_a_promise_of_hardly_any_noise_covers_no_difference(ledger: Ledger, promise: dict[str, float]) -> None:
+    assert not run_on(ledger, contract("abcde", **promise))
+    assert ledger.history(contract("abcd", 1), "table") == [list("abcde")]
+    assert ledger.history(contract("abcd", 1, **promise), "table") == [list("abcde")]
+    assert ledger.history(contract("abcd", 1, epsilon=8.0, delta=1e-6), "table") == []
+
+
 def test_the_budget_is_a_hard_stop(ledger: Ledger) -> None:
     for run in range(3):
         ledger.require_budget(contract("abc", run, epsilon=1.0), "series", 3.0)

@@ -105,6 +105,14 @@ def test_less_noise_than_the_site_asks_for_is_refused(tmp_path: Path, asked: dic
     assert must in refusal(tmp_path, "OneRound", {}, privacy={"secure_sum": True, **asked}, settings=strict)
 
 
+def test_a_budget_is_not_kept_by_a_promise_that_need_not_hold(tmp_path: Path) -> None:
+    asked = {"secure_sum": True, "epsilon": 0.1, "delta": 0.99, "ranges": [-5.0, 5.0]}
+    for settings in ({"privacy": {"budget": 1.0}}, {}):
+        assert "delta at most 1e-05, got delta 0.99" in refusal(
+            tmp_path, "OneRound", {}, privacy=asked, settings=settings
+        )
+
+
 def test_a_promise_of_noise_is_kept_by_the_site_or_the_run_is_refused(tmp_path: Path) -> None:
     """Noise is the work of the site's own code: a method that has no private form cannot promise it."""
     consortium = PaperConsortium(tmp_path, NAMES)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from cotempo.typing import Array
 
 FIRST = "0" * 64
 FEWEST = 3  # how many clients a difference of two sums must be about at least
+MOST_EPSILON, MOST_DELTA = 8.0, 1e-5  # of noise that covers a difference
 Entry = dict[str, Any]
 
 
@@ -124,18 +125,30 @@ class Ledger:
     def history(self, contract: Contract, table: str) -> list[list[str]]:
         """Return over whom sums were revealed in earlier runs on a table.
 
-        Runs with noise are left out, because noise covers a difference; so is everything where a contract has noise, or
-        sends in the clear.
+        Runs whose noise covers a difference are left out; so is everything where a contract has such noise, or sends in
+        the clear.
         """
-        if contract.privacy.get("epsilon") or not contract.privacy.get("secure_sum"):
+        if covers_difference(contract.privacy) or not contract.privacy.get("secure_sum"):
             return []
         runs = {
             entry["run"]
             for entry in self.entries
-            if entry["kind"] == "run" and entry["table"] == table and not entry["privacy"].get("epsilon")
+            if entry["kind"] == "run" and entry["table"] == table and not covers_difference(entry["privacy"])
         } - {contract.run}
         sums = {tuple(e["participants"]) for e in self.entries if e["kind"] == "sum" and e["run"] in runs}
         return [list(members) for members in sorted(sums)]
+
+
+def covers_difference(privacy: Mapping[str, Any]) -> bool:
+    """Return whether a run has noise enough to cover a difference of sums; a huge epsilon is a word for none.
+
+    Examples
+    --------
+    >>> covers_difference({"epsilon": 3.0, "delta": 1e-6}), covers_difference({"epsilon": 1e6, "delta": 1e-6})
+    (True, False)
+    """
+    epsilon = privacy.get("epsilon")
+    return epsilon is not None and epsilon <= MOST_EPSILON and privacy.get("delta", 0.0) <= MOST_DELTA
 
 
 def require_no_difference(history: History, participants: Iterable[str]) -> None:
@@ -144,7 +157,7 @@ def require_no_difference(history: History, participants: Iterable[str]) -> None
         raise Refused(
             f"sums over these participants and over those of earlier runs on the same data differ by "
             f"{' and '.join(few)}; they must differ by nobody or by at least {FEWEST}, or noise must cover it "
-            "([privacy] epsilon)"
+            f"([privacy] epsilon, at most {MOST_EPSILON:g}, and delta, at most {MOST_DELTA:g})"
         )
 
 

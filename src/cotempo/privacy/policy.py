@@ -159,9 +159,9 @@ class SitePolicy(Settings):
             raise Refused("this site takes part only where sums are masked: [privacy] secure_sum = true")
         if privacy.epsilon is not None and privacy.seeded:
             raise Refused("this site draws its noise itself, so the run must not be seeded")
-        if self.epsilon is not None and not (
-            privacy.epsilon is not None and privacy.epsilon <= self.epsilon and privacy.delta <= self.delta
-        ):
+        if privacy.epsilon is not None and privacy.delta > self.delta:  # a promise that need not hold is none
+            raise Refused(f"this site asks for delta at most {self.delta:g}, got delta {privacy.delta:g}")
+        if self.epsilon is not None and not (privacy.epsilon is not None and privacy.epsilon <= self.epsilon):
             got = "no noise" if privacy.epsilon is None else f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}"
             raise Refused(f"this site asks for epsilon at most {self.epsilon:g} and delta {self.delta:g}, got {got}")
         return privacy
