@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paper_consortium import PaperConsortium
+from paper_consortium import RUN, PaperConsortium
 
 import cotempo as ct
 from cotempo.engines.flower.protocol import Part, Verb
@@ -72,7 +72,7 @@ def test_ranges_accept_numbers_and_never_nan() -> None:
     assert bound.accepts(5)
     assert bound.accepts("auto")
     assert bound.accepts([1, 2.5])
-    for value in (float("nan"), float("inf"), True, None, "5", {"a": 1}, [1, 9], -1):
+    for value in (float("nan"), float("inf"), True, None, "5", {"a": 1}, [1, 9], -1, 10**400):
         assert not bound.accepts(value), value
 
 
@@ -142,6 +142,21 @@ def test_what_guards_rows_is_the_sites(tmp_path: Path) -> None:
         )
         assert Part.SCHEMA in service.handle(Verb.JOIN, parts)
         assert service._runs[run].site.method.minimum_rows == kept  # type: ignore[attr-defined]
+    parts = consortium.invite(method="OneRound", parameters={}, privacy={"secure_sum": True})
+    assert Part.SCHEMA in service.handle(Verb.JOIN, parts)
+    assert service._runs[RUN].site.method.minimum_rows == 50  # type: ignore[attr-defined] # not the method's default
+
+
+@pytest.mark.parametrize("value", [True, "2", 2.5, 10**400, [2], None, "2\x1b[31m"], ids=lambda value: repr(value)[:9])
+def test_a_parameter_of_another_type_is_refused_in_words(tmp_path: Path, value: Any) -> None:
+    for method, parameter in (("OneRound", "lags"), ("OneRound", "minimum_rows"), ("EdgeRanking", "lags")):
+        assert refusal(tmp_path / method / parameter, method, {parameter: value}) != ""
+
+
+@pytest.mark.parametrize("value", [True, "1", 10**400], ids=lambda value: repr(value)[:9])
+def test_a_promise_of_another_type_is_refused_in_words(tmp_path: Path, value: Any) -> None:
+    asked = {"secure_sum": True, "epsilon": value, "ranges": [-5.0, 5.0]}
+    assert refusal(tmp_path, "OneRound", {}, privacy=asked) != ""
 
 
 def test_policy_defaults_are_safe() -> None:

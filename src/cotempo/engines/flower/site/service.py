@@ -32,7 +32,7 @@ from cotempo.privacy.contract import CODE_VERSION, Consent, Contract, are_neighb
 from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
 from cotempo.privacy.noise import Noise
-from cotempo.privacy.policy import Refused
+from cotempo.privacy.policy import Refused, require_as_read
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.questions import QuestionLog
 from cotempo.privacy.secure_sum.client import SumClient, read_names
@@ -189,13 +189,14 @@ class SiteService:
             method = find_method(contract.method)(**contract.parameters)
         except ParameterError as error:
             raise Refused(f"cotempo {CODE_VERSION} at this site must know the method's parameters: {error}") from error
+        require_as_read(contract.parameters, method.model_dump(mode="json"))
         self.settings.privacy.require_parameters(method, self.settings.parameters)
         device = getattr(method, "device", "cpu")
         if device not in devices:
             raise Refused(f"this site computes on {', '.join(devices)}, not on {device}")
         if not has_device(device):
             raise Refused(f"this site has no GPU that torch finds, and is asked to compute on {device}")
-        return type(method)(**self.settings.privacy.guarded(contract.parameters))
+        return self.settings.privacy.guard(method)
 
     def _open(self, contract: Contract) -> JoinedRun:
         """Return the run with the site as its client, and the memory it has of it."""
