@@ -167,6 +167,19 @@ def test_a_phase_does_not_come_for_the_first_time_after_one_that_follows_it(
     assert "phases come in the method's order" in ask(service, "mean", 2)
 
 
+def test_a_question_of_which_the_log_was_cut_short_was_not_asked(tmp_path: Path) -> None:
+    path, method = tmp_path / "questions.jsonl", FedMean()
+    questions = [Question(RUN, step, 1, "mean", "ash", 0, 0, EMPTY, EMPTY) for step in (1, 2)]
+    QuestionLog(path, method).admit(questions[0], is_shields_own=False)
+    with path.open("ab") as file:
+        file.write(b'{"time": "2026')  # the disk was full, or the site was killed
+    log = QuestionLog(path, method)
+    assert log.has_step(1)
+    assert not log.has_step(2)
+    log.admit(questions[0], is_shields_own=False)
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
+
+
 def test_old_steps_are_not_answered_again(tmp_path: Path) -> None:
     table = ct.Series.from_arrays(np.random.default_rng(0).normal(size=(60, 2)))
     site = Site(FedMean(), "ash", table, 0, DiskStore(tmp_path, ()))

@@ -24,7 +24,7 @@ class QuestionLog:
         self.path = path
         self.method = method
         self.steps: dict[str, set[int]] = {}
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        for line in _whole_lines(path):
             entry = json.loads(line)
             if entry["refused"] is None:
                 self.steps.setdefault(entry["phase"], set()).add(entry["step"])
@@ -37,8 +37,12 @@ class QuestionLog:
             "phase": question.phase[:200], "bytes": question.common.nbytes + question.own.nbytes,
             "fields": sorted({*question.common, *question.own})[:50], "refused": refusal,
         }  # fmt: skip
-        with open(self.path, "a", encoding="utf-8", opener=private) as file:
-            file.write(json.dumps(entry) + "\n")
+        try:
+            with open(self.path, "a", encoding="utf-8", opener=private) as file:
+                file.write(json.dumps(entry) + "\n")
+        except OSError:
+            _whole_lines(self.path)
+            raise
         if refusal:
             raise Refused(refusal)
         if not is_shields_own:
@@ -62,3 +66,14 @@ class QuestionLog:
         if len(asked) >= (most := self.method.most_questions[phase]):
             return f"phase {phase!r} is asked at most {most} times in a run with these parameters, and it was"
         return None
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """Return a file's lines, and cut off one that a full disk or a kill cut short: its question was not answered."""
+    if not path.exists():
+        return []
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest:
+        with open(path, "r+b", opener=private) as file:
+            file.truncate(sum(len(line) + 1 for line in lines))
+    return lines
