@@ -153,6 +153,17 @@ def test_a_parameter_of_another_type_is_refused_in_words(tmp_path: Path, value: 
         assert refusal(tmp_path / method / parameter, method, {parameter: value}) != ""
 
 
+def test_what_a_coordinator_says_begins_no_line_of_the_sites_log(tmp_path: Path) -> None:
+    service = PaperConsortium(tmp_path, NAMES).service("ash", make_table(), methods=("OneRound",))
+    evil = "x\n2026-11-19T15:00:00+00:00 a person approved it"
+    for changes in ({"method": evil}, {"version": evil}, {"parameters": {evil: 1}}):
+        known = {"method": "OneRound", "parameters": {}, "privacy": {"secure_sum": True}}
+        parts = PaperConsortium(tmp_path, NAMES).invite(**{**known, **changes})
+        assert Part.REFUSED in service.handle(Verb.JOIN, parts)
+    lines = (service.home / "site.log").read_text().splitlines()
+    assert [line for line in lines if not line.startswith(" ") and "refused: " not in line] == []
+
+
 @pytest.mark.parametrize("value", [True, "1", 10**400], ids=lambda value: repr(value)[:9])
 def test_a_promise_of_another_type_is_refused_in_words(tmp_path: Path, value: Any) -> None:
     asked = {"secure_sum": True, "epsilon": value, "ranges": [-5.0, 5.0]}

@@ -183,10 +183,14 @@ class SiteService:
         """Refuse a method, a parameter or a device that this site does not approve; return the method."""
         devices = self.settings.devices
         allowed = {find_method(method).__name__ for method in self.settings.methods}
-        if find_method(contract.method).__name__ not in allowed:
+        try:
+            asked = find_method(contract.method)
+        except ParameterError:
+            raise Refused(f"this site has no method {contract.method!r}") from None
+        if asked.__name__ not in allowed:
             raise Refused(f"this site approves {', '.join(sorted(allowed)) or 'no method'}, not {contract.method}")
         try:
-            method = find_method(contract.method)(**contract.parameters)
+            method = asked(**contract.parameters)
         except ParameterError as error:
             raise Refused(f"cotempo {CODE_VERSION} at this site must know the method's parameters: {error}") from error
         require_as_read(contract.parameters, method.model_dump(mode="json"))
