@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,16 @@ def test_a_phase_does_not_come_for_the_first_time_after_one_that_follows_it(
     begin(consortium, service)
     ask(service, "compare", 1, Message({"mean": np.zeros(2), "rows": 60.0}))
     assert "phases come in the method's order" in ask(service, "mean", 2)
+
+
+def test_a_run_whose_record_is_lost_does_not_go_on(consortium: PaperConsortium, service: SiteService) -> None:
+    """It could be answered again with fresh noise, or go on under another epsilon without paying for it."""
+    begin(consortium, service)
+    assert ask(service, "mean", 1) == ""
+    shutil.rmtree(service.home / "runs")
+    again = SiteService(service.settings, service.home)
+    known = {"method": "FedMean", "parameters": {"compare": True}, "seed": 1}
+    assert "no record of its answers" in again.handle(Verb.JOIN, consortium.invite(**known))[Part.REFUSED].decode()
 
 
 def test_a_question_of_which_the_log_was_cut_short_was_not_asked(tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ class SiteService:
         old = self._accepted(contract.run)
         if old is not None and not contract.continues(Contract.from_bytes(old.contract.encode())):
             raise Refused("the run must go on under the contract it was begun with, it was changed")
+        if old is None and self.ledger.find_run(contract.run) is not None:
+            raise Refused(
+                "this site took part in that run and has no record of its answers any more; begin another run"
+            )
         if self.inbox.is_known(contract):  # a coordinator that waits asks often: the table is not read each time
             self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         joined = self._open(contract)
