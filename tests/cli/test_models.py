@@ -108,6 +108,19 @@ def test_posts_are_named(cotempo: Command, tmp_path: Path) -> None:
     assert {"client", "event", "size", "keywords"} <= {*events}
 
 
+def test_no_name_is_a_formula_in_what_is_exported(cotempo: Command, made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "data" / "networks.csv"
+    path.write_text(path.read_text().replace("x0", "=1+1", 1).replace("client-0", "@client"))
+    made.write_text(made.read_text().replace("FedMean", "FDBNL") + "[FDBNL]\nrounds = 2\n")
+    assert cotempo("run", made).code == 0
+    assert cotempo("export", "runs/first", "--out", "tables").code == 0
+    written = "".join(path.read_text() for path in (tmp_path / "tables").glob("*.csv"))
+    cells = [cell for line in written.splitlines() for cell in line.split(",")]
+    assert "'=1+1" in cells
+    assert "'@client" in cells
+    assert not {"=1+1", "@client"} & {*cells}
+
+
 def test_networks_are_exported_and_forecast(cotempo: Command, made: Path, tmp_path: Path) -> None:
     made.write_text(made.read_text().replace("FedMean", "FDBNL") + "[FDBNL]\nrounds = 2\n")
     assert cotempo("run", made).code == 0

@@ -37,6 +37,17 @@ def test_large_plain_file(tmp_path: Path) -> None:
         read_events(path, limit=1000)
 
 
+@pytest.mark.parametrize("mark", ["", '"'])
+def test_a_cell_of_forty_megabytes_is_refused_in_words(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "long.csv"
+    path.write_bytes(b"time,x\n0,1\n1," + mark.encode() + b"9" * 40_000_000 + b"\n2,3\n")
+    with pytest.raises(DataError, match=r"'long.csv' must have rows of at most 16,777,216 bytes; is there a quotation"):
+        read_series(path)
+    path.write_bytes(b"time," + b"x" * 40_000_000 + b"\n0,1\n")
+    with pytest.raises(DataError, match=r"names of columns of at most 131,072 letters"):
+        read_series(path)
+
+
 def test_parquet_bomb_of_run_lengths(tmp_path: Path) -> None:
     path = tmp_path / "bomb.parquet"
     parquet.write_table(

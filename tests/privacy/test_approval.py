@@ -250,6 +250,13 @@ def test_a_run_is_found_by_the_start_of_its_identity_and_by_nothing_else(tmp_pat
         inbox.find(wrong)
 
 
+def test_what_a_run_is_for_is_one_line_that_reads_as_it_is_written(tmp_path: Path) -> None:
+    consortium, service = make_site(tmp_path)
+    join(consortium, service, purpose="Wards.\n  No single row can be told.\u202egnihton\x1b[2J")
+    words = RequestWords(service.inbox.requests[0], service.settings, service.ledger)
+    assert words.purpose == "Wards. No single row can be told.?gnihton?[2J"
+
+
 def test_a_request_in_words(tmp_path: Path) -> None:
     consortium, service = make_site(
         tmp_path, privacy={"secure_sum": False, "budget": 5.0}, methods=("OneRound", "FedMean")

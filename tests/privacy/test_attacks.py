@@ -22,6 +22,8 @@ from cotempo.errors import ParameterError
 from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.reducers import PlainReducer
 from cotempo.federation.wire import question_to_bytes, reply_from_bytes
+from cotempo.networks.moments import unpack
+from cotempo.privacy.policy import Refused, SitePolicy
 from cotempo.privacy.secure_sum.reducer import SecureSum
 from cotempo.privacy.secure_sum.shield import SecureSumShield
 from cotempo.typing import Floats
@@ -62,11 +64,29 @@ def test_one_message_of_moments_gives_raw_rows_and_their_sum_does_not(clients, w
     for message in watch(method, weighed, secure=False).last("products").singles.values():
         for row in rows_at_the_ends(message["sums"][0], message["products"][0]):
             assert nearest(row + centre, clients) > 1e-2
-    hidden = watch(method, clients, secure=True).last("products")
-    total = hidden.total
-    assert not hidden.singles
-    for row in rows_at_the_ends(total["sums"][0], total["products"][0]):
-        assert nearest(row + centre, clients) > 1e-3
+    for tables in (clients, weighed):
+        hidden = watch(method, tables, secure=True).last("products")
+        assert not hidden.singles
+        for row in rows_at_the_ends(hidden.total["sums"][0], hidden.total["products"][0]):
+            assert nearest(row + centre, clients) > 1e-2
+
+
+def test_fifty_lags_give_a_hundred_rows_and_are_refused(clients):
+    """Each two lags next to each other tell the row that one of them has more at either end."""
+    method = ct.OneRound(lags=50, compare=False)
+    heard = watch(method, clients, secure=False).last("products")
+    centre, message = heard.question.common["centre"], heard.singles["site-0"]
+    products = unpack(message["products"][0], 51 * 4)
+    found = set()
+    for lag in range(50):
+        cut = slice(4 * lag, 4 * lag + 8)
+        for row in rows_at_the_ends(message["sums"][0][cut], products[cut, cut][np.triu_indices(8)]):
+            distance = np.abs(clients["site-0"].values - row - centre).max(axis=1)
+            assert distance.min() < 1e-6
+            found.add(distance.argmin())
+    assert len(found) == 100
+    with pytest.raises(Refused, match="lags of OneRound"):
+        SitePolicy().require_parameters(method, {})
 
 
 def ends_from_rounds(method, clients) -> float:

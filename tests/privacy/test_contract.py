@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,52 @@ def test_a_phase_does_not_come_for_the_first_time_after_one_that_follows_it(
     begin(consortium, service)
     ask(service, "compare", 1, Message({"mean": np.zeros(2), "rows": 60.0}))
     assert "phases come in the method's order" in ask(service, "mean", 2)
+
+
+def test_a_site_that_restarts_in_the_midst_of_a_secure_sum_answers_the_step(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    keys = Question(RUN, 1, 1, "secure_sum/keys", "ash", 0, 0, EMPTY, EMPTY)
+    QuestionLog(path, FedMean()).admit(keys, is_shields_own=True)
+    mean = Question(RUN, 1, 1, "mean", "ash", 0, 0, EMPTY, EMPTY)
+    QuestionLog(path, FedMean()).admit(mean, is_shields_own=False)
+
+
+def test_in_a_private_run_a_step_does_not_come_again_with_another_content(tmp_path: Path) -> None:
+    """Nor if it failed: from which contents a client fails, values could be told without noise."""
+    path, form = tmp_path / "questions.jsonl", ct.OneRound().private(ct.Privacy(epsilon=1, ranges=(-1, 1)))
+
+    def asked(high: float) -> Question:
+        return Question(RUN, 1, 1, "ranges", "ash", 0, 0, Message({"high": high}), EMPTY)
+
+    log = QuestionLog(path, form)
+    log.admit(asked(1.0), is_shields_own=False)
+    for known in (log, QuestionLog(path, form)):
+        known.admit(asked(1.0), is_shields_own=False)
+        with pytest.raises(Refused, match="step 1 was asked before with another content"):
+            known.admit(asked(2.0), is_shields_own=False)
+
+
+def test_a_run_whose_record_is_lost_does_not_go_on(consortium: PaperConsortium, service: SiteService) -> None:
+    """It could be answered again with fresh noise, or go on under another epsilon without paying for it."""
+    begin(consortium, service)
+    assert ask(service, "mean", 1) == ""
+    shutil.rmtree(service.home / "runs")
+    again = SiteService(service.settings, service.home)
+    known = {"method": "FedMean", "parameters": {"compare": True}, "seed": 1}
+    assert "no record of its answers" in again.handle(Verb.JOIN, consortium.invite(**known))[Part.REFUSED].decode()
+
+
+def test_a_question_of_which_the_log_was_cut_short_was_not_asked(tmp_path: Path) -> None:
+    path, method = tmp_path / "questions.jsonl", FedMean()
+    questions = [Question(RUN, step, 1, "mean", "ash", 0, 0, EMPTY, EMPTY) for step in (1, 2)]
+    QuestionLog(path, method).admit(questions[0], is_shields_own=False)
+    with path.open("ab") as file:
+        file.write(b'{"time": "2026')  # the disk was full, or the site was killed
+    log = QuestionLog(path, method)
+    assert log.has_step(1)
+    assert not log.has_step(2)
+    log.admit(questions[0], is_shields_own=False)
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
 
 
 def test_old_steps_are_not_answered_again(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_control_characters_reach_no_terminal_and_no_log(
         assert not {"\x1b", "\x07"} & {*said}
     ash = PaperConsortium(tmp_path / "sites", ["ash"]).service("ash", ct.read_series("data.csv")["a"], methods=())
     ash.log(f"asked by {ESCAPE}\nand more")
-    assert (ash.home / "site.log").read_text().endswith("asked by ?[2Jplant?\nand more\n")
+    assert (ash.home / "site.log").read_text().endswith("asked by ?[2Jplant?\n  and more\n")
 
 
 def test_a_name_is_no_formula_in_plots_and_reports(tmp_path: Path) -> None:

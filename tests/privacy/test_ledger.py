@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import random
 import stat
@@ -88,6 +89,49 @@ def test_a_kill_between_entry_and_head_is_no_change(ledger: Ledger) -> None:
     again = Ledger(ledger.path)
     again.append("message", "0" * 32, step=10, phase="centre", bytes=1, is_masked=True)
     assert len(Ledger(ledger.path).verify()) == 8
+
+
+def test_a_line_cut_short_is_no_change(ledger: Ledger) -> None:
+    filled(ledger)
+    with ledger.path.open("ab") as file:
+        file.write(b'{"before":"abc')
+    again = Ledger(ledger.path)
+    assert len(again.verify()) == 6
+    again.append("message", "0" * 32, step=9, phase="centre", bytes=1, is_masked=True)
+    assert [entry["number"] for entry in Ledger(ledger.path).verify()] == [*range(1, 8)]
+
+
+def test_a_full_disk_does_not_break_it(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(ledger)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for place in ("write_whole", "os.fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"cotempo.privacy.ledger.{place}", full)
+            for step in range(3):
+                with pytest.raises(OSError, match="No space"):
+                    ledger.append("message", "0" * 32, step=step, phase="centre", bytes=1, is_masked=True)
+                ledger.verify()
+    ledger.append("message", "0" * 32, step=9, phase="centre", bytes=1, is_masked=True)
+    assert ledger.entries == Ledger(ledger.path).verify()
+    assert ledger.entries[-1]["step"] == 9
+
+
+def test_it_is_read_while_another_process_writes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, read_head = Ledger(filled(ledger).path), Ledger._read_head
+    heads = iter(range(4))
+
+    def write_in_between(self: Ledger) -> list[str]:
+        head = read_head(self)
+        if next(heads, None) == 0:
+            for step in range(3):
+                ledger.append("message", "0" * 32, step=step, phase="centre", bytes=1, is_masked=True)
+        return head
+
+    monkeypatch.setattr(Ledger, "_read_head", write_in_between)
+    assert len(reader.verify()) == 9
 
 
 NAMES = "abcdefghijkl"
@@ -186,6 +230,14 @@ def test_noise_covers_a_difference(ledger: Ledger) -> None:
     assert not run_on(ledger, contract("abcd", 1))
     assert not run_on(ledger, contract("abc", 2, epsilon=1.0))
     assert run_on(ledger, contract("abc", 3))
+
+
+@pytest.mark.parametrize("promise", [{"epsilon": 1e6}, {"epsilon": 0.1, "delta": 0.9}])
+def test_a_promise_of_hardly_any_noise_covers_no_difference(ledger: Ledger, promise: dict[str, float]) -> None:
+    assert not run_on(ledger, contract("abcde", **promise))
+    assert ledger.history(contract("abcd", 1), "table") == [list("abcde")]
+    assert ledger.history(contract("abcd", 1, **promise), "table") == [list("abcde")]
+    assert ledger.history(contract("abcd", 1, epsilon=8.0, delta=1e-6), "table") == []
 
 
 def test_the_budget_is_a_hard_stop(ledger: Ledger) -> None:

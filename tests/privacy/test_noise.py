@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cotempo as ct
 from cotempo.errors import MessageError, ParameterError
-from cotempo.federation import Message, Rng
+from cotempo.federation import Message, Question, Rng
 from cotempo.privacy.accounting import compose, gaussian_epsilon
+from cotempo.privacy.histograms import histograms
 from cotempo.privacy.noise import GRID_BITS, Noise, add_noise, grid_exponent
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
@@ -113,7 +115,50 @@ def test_a_unit_that_cannot_be_protected_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"epsilon": 0}, {"epsilon": math.nan}, {"epsilon": math.inf}, {"delta": 1},
-                                   {"ranges": (1, 1)}, {"ranges": {"x": (0, math.nan)}}, {"clip": -1}])  # fmt: skip
+                                   {"ranges": (1, 1)}, {"ranges": {"x": (0, math.nan)}}, {"clip": -1},
+                                   {"clip": 1e-320}, {"clip": 1e200}, {"clip": math.nan}, {"ranges": (0, 5e-324)},
+                                   {"ranges": (-1e308, 1e308)}])  # fmt: skip
 def test_settings_that_promise_nothing_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         Privacy(**wrong)
+
+
+@pytest.mark.parametrize(
+    "extreme", [{"ranges": (0, 1e-50)}, {"ranges": (-4e49, 4e49)}, {"clip": 1e-50}, {"clip": 1e50}]
+)
+@pytest.mark.parametrize("method", [ct.OneRound, ct.FDBNL, ct.FedMoments])
+def test_what_is_noised_is_a_number_whatever_the_settings_and_the_data(
+    method: type[ct.Method], extreme: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is none, it would tell of a value, and noise does not cover that."""
+    tables, _ = ct.make_networks(variables=3, clients=3, samples=300, seed=0)
+    values = tables["client-0"].values.copy()
+    values[5], values[50] = 0.0, 1e300
+    tables = {**tables, "client-0": ct.Series.from_arrays(values)}
+    protect, seen = Noise.protect, []
+
+    def listen(self: Noise, message: Message, asked: Question, rng: Rng) -> Message:
+        seen.append(all(np.isfinite(np.asarray(value)).all() for value in message.values()))
+        return protect(self, message, asked, rng)
+
+    monkeypatch.setattr(Noise, "protect", listen)
+    method().fit(tables, privacy=Privacy(**{"epsilon": 1, "ranges": (-15, 15), **extreme}), progress=False)
+    assert seen
+    assert all(seen)
+
+
+@pytest.mark.parametrize("limits", [(37.5, 37.5), (math.nan, 1.0), (-math.inf, 37.5), (40.0, 30.0), (0.0, 5e-324)])
+def test_no_limits_of_the_server_make_an_error_that_tells_of_a_value(limits: tuple[float, float]) -> None:
+    low, high = (np.array([limit]) for limit in limits)
+    for value in (37.5, 36.0, 1e300):
+        assert histograms(np.array([[1.0], [value], [np.nan]]), low, high).sum() == 2
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-310, 1e-300, math.nan, math.inf])
+def test_no_scale_of_the_server_makes_a_sum_that_is_no_number(scale: float) -> None:
+    """Where products overflow, or not, would tell the largest value."""
+    form, table = private(), ct.make_networks(variables=3, clients=1, samples=100, seed=0)[0]["client-0"]
+    common = Message({"centre": np.full(3, table.values[7]), "scale": np.full(3, scale)})
+    asked = Question("run", 2, 1, "moments", "a", 0, 0, common, Message())
+    message, _ = form.answer(asked, table, None, RNG)
+    assert all(np.isfinite(value).all() for value in message.values())

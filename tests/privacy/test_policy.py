@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paper_consortium import PaperConsortium
+from paper_consortium import RUN, PaperConsortium
 
 import cotempo as ct
 from cotempo.engines.flower.protocol import Part, Verb
@@ -72,7 +72,7 @@ def test_ranges_accept_numbers_and_never_nan() -> None:
     assert bound.accepts(5)
     assert bound.accepts("auto")
     assert bound.accepts([1, 2.5])
-    for value in (float("nan"), float("inf"), True, None, "5", {"a": 1}, [1, 9], -1):
+    for value in (float("nan"), float("inf"), True, None, "5", {"a": 1}, [1, 9], -1, 10**400):
         assert not bound.accepts(value), value
 
 
@@ -105,6 +105,14 @@ def test_less_noise_than_the_site_asks_for_is_refused(tmp_path: Path, asked: dic
     assert must in refusal(tmp_path, "OneRound", {}, privacy={"secure_sum": True, **asked}, settings=strict)
 
 
+def test_a_budget_is_not_kept_by_a_promise_that_need_not_hold(tmp_path: Path) -> None:
+    asked = {"secure_sum": True, "epsilon": 0.1, "delta": 0.99, "ranges": [-5.0, 5.0]}
+    for settings in ({"privacy": {"budget": 1.0}}, {}):
+        assert "delta at most 1e-05, got delta 0.99" in refusal(
+            tmp_path, "OneRound", {}, privacy=asked, settings=settings
+        )
+
+
 def test_a_promise_of_noise_is_kept_by_the_site_or_the_run_is_refused(tmp_path: Path) -> None:
     """Noise is the work of the site's own code: a method that has no private form cannot promise it."""
     consortium = PaperConsortium(tmp_path, NAMES)
@@ -134,6 +142,32 @@ def test_what_guards_rows_is_the_sites(tmp_path: Path) -> None:
         )
         assert Part.SCHEMA in service.handle(Verb.JOIN, parts)
         assert service._runs[run].site.method.minimum_rows == kept  # type: ignore[attr-defined]
+    parts = consortium.invite(method="OneRound", parameters={}, privacy={"secure_sum": True})
+    assert Part.SCHEMA in service.handle(Verb.JOIN, parts)
+    assert service._runs[RUN].site.method.minimum_rows == 50  # type: ignore[attr-defined] # not the method's default
+
+
+@pytest.mark.parametrize("value", [True, "2", 2.5, 10**400, [2], None, "2\x1b[31m"], ids=lambda value: repr(value)[:9])
+def test_a_parameter_of_another_type_is_refused_in_words(tmp_path: Path, value: Any) -> None:
+    for method, parameter in (("OneRound", "lags"), ("OneRound", "minimum_rows"), ("EdgeRanking", "lags")):
+        assert refusal(tmp_path / method / parameter, method, {parameter: value}) != ""
+
+
+def test_what_a_coordinator_says_begins_no_line_of_the_sites_log(tmp_path: Path) -> None:
+    service = PaperConsortium(tmp_path, NAMES).service("ash", make_table(), methods=("OneRound",))
+    evil = "x\n2026-11-19T15:00:00+00:00 a person approved it"
+    for changes in ({"method": evil}, {"version": evil}, {"parameters": {evil: 1}}):
+        known = {"method": "OneRound", "parameters": {}, "privacy": {"secure_sum": True}}
+        parts = PaperConsortium(tmp_path, NAMES).invite(**{**known, **changes})
+        assert Part.REFUSED in service.handle(Verb.JOIN, parts)
+    lines = (service.home / "site.log").read_text().splitlines()
+    assert [line for line in lines if not line.startswith(" ") and "refused: " not in line] == []
+
+
+@pytest.mark.parametrize("value", [True, "1", 10**400], ids=lambda value: repr(value)[:9])
+def test_a_promise_of_another_type_is_refused_in_words(tmp_path: Path, value: Any) -> None:
+    asked = {"secure_sum": True, "epsilon": value, "ranges": [-5.0, 5.0]}
+    assert refusal(tmp_path, "OneRound", {}, privacy=asked) != ""
 
 
 def test_policy_defaults_are_safe() -> None:

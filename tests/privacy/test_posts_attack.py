@@ -63,10 +63,9 @@ def attack(counts, columns: int) -> float:
     return readable(read_posts(sum(sketch(weigh(part, weights), 0, columns) for part in counts), frequency), counts)
 
 
-@pytest.mark.parametrize(("clients", "posts", "least"), [(1, 20, 0.9), (1, 60, 0.9), (3, 60, 0.4)])
-def test_a_wide_sketch_gives_posts_back(clients, posts, least):
-    counts = make_counts(clients, posts)
-    assert attack(counts, COLUMNS) > least
+@pytest.mark.parametrize(("clients", "posts"), [(1, 20), (1, 60), (3, 60)])
+def test_a_wide_sketch_gives_posts_back(clients, posts):
+    assert attack(make_counts(clients, posts), COLUMNS) > 0.99
 
 
 @pytest.mark.parametrize(("clients", "posts"), [(3, 20), (3, 60), (8, 30)])
@@ -74,7 +73,7 @@ def test_the_sketch_that_clients_sum_gives_no_posts_back(clients, posts):
     """Four posts a column: there are more unknowns than equations."""
     counts = make_counts(clients, posts)
     columns = SharedEncoder(0, BUCKETS, 200, documents=float(clients * posts)).columns
-    assert attack(counts, columns) <= 0.02
+    assert attack(counts, columns) == 0
     common = Message({"weights": np.ones(BUCKETS, np.float32), "seed": 0, "columns": 5000})
     question = Question("run", 1, 1, "sketch", "a", 0, 0, common, EMPTY)
     with pytest.raises(MessageError, match="at most 300 columns"):
@@ -107,4 +106,4 @@ def test_the_detectors_sums_give_no_posts_back():
         sums, _ = method.answer(question, (posts, features), None, ct.federation.Rng(0))
         counts.append(hash_ngrams(posts.text, method.buckets))
         found += read_counts(sums["frequency"])
-    assert readable(found, counts) <= 0.02
+    assert readable(found, counts) == 0

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from cotempo.data.tables import pluralize
 from cotempo.errors import RunError
-from cotempo.privacy.ledger import Entry, Ledger, find_isolated
+from cotempo.privacy.ledger import Entry, Ledger, covers_difference, find_isolated
 
 
 class Difference(NamedTuple):
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 def difference_ledger(path: str | Path) -> list[Difference]:
     """Return what the sums in a site's ledger tell, table by table.
 
-    Runs with noise are left out: noise covers a difference.
+    Runs whose noise covers a difference are left out.
     """
     path = Path(path)
     if not path.is_file():
@@ -46,7 +46,7 @@ def difference_entries(entries: Sequence[Entry]) -> list[Difference]:
     runs = {entry["run"]: entry for entry in entries if entry["kind"] == "run"}
     for entry in entries:
         run = runs.get(entry["run"])
-        if run is None or run["privacy"].get("epsilon"):
+        if run is None or covers_difference(run["privacy"]):
             continue
         found = tables.setdefault(run["table"], {"sums": set(), "clear": 0})
         if entry["kind"] == "sum":

@@ -230,6 +230,7 @@ def export(
     """Write the results as CSV tables (networks, events found, whether joining helped each client), and the figures."""
     from cotempo.drawing.svg import file_name
     from cotempo.federation.fitted import Fitted
+    from cotempo.report.tables import without_formula
 
     fitted = load_result(run)
     tables = fitted.tables()
@@ -242,7 +243,7 @@ def export(
     paths = []
     for name, frame in tables.items():
         paths.append(folder / f"{name}.csv")
-        frame.to_csv(paths[-1], index=False)
+        frame.rename(columns=without_formula).map(without_formula).to_csv(paths[-1], index=False)
     if figures:
         drawn = {**fitted.figures(), **({"Gain of each client": Fitted.plot(fitted)} if fitted.benefit else {})}
         for title, figure in drawn.items():

@@ -24,7 +24,7 @@ from cotempo.errors import warn
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.federation.method import agree
 from cotempo.networks.moments import Gram, check_table, make_semidefinite, pack, unpack
-from cotempo.privacy.histograms import BINS, histograms, limits, locate
+from cotempo.privacy.histograms import BINS, bounded, histograms, limits, locate
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Range
 from cotempo.typing import Floats
@@ -108,7 +108,8 @@ class PrivateNetwork(PrivateForm):
         common, pieces = question.common, [values for _, values in prepared.pieces()]
         if question.phase == "ranges":
             return Message({"histograms": histograms(np.vstack(pieces), common["low"], common["high"])}), None
-        points = [(values - common["centre"]) / common["scale"] for values in pieces]
+        with np.errstate(all="ignore"):
+            points = [bounded((values - common["centre"]) / common["scale"]) for values in pieces]
         moments = Moments.of_points(points, self.inner.lags, self.clip(len(prepared.features)))
         return Message(moments._asdict()), None
 

@@ -9,6 +9,7 @@ from cotempo.privacy.settings import Range
 from cotempo.typing import Floats
 
 BINS = 64
+LARGEST = 1e100
 
 
 def limits(ranges: Range | Mapping[str, Range] | None, names: Sequence[str]) -> Floats:
@@ -25,10 +26,20 @@ def limits(ranges: Range | Mapping[str, Range] | None, names: Sequence[str]) -> 
     return np.tile(np.array(ranges, dtype=np.float64), (len(names), 1))
 
 
+def bounded(values: Floats) -> Floats:
+    """Return values whose squares can be summed; an overflow, in units that the server says, would tell of a value."""
+    return np.clip(values, -LARGEST, LARGEST)
+
+
 def histograms(values: Floats, low: Floats, high: Floats) -> Floats:
-    """Count the values of each column in `BINS` equal intervals; those beyond the limits are in the outermost ones."""
+    """Count the values of each column in `BINS` equal intervals; those beyond the limits are in the outermost ones.
+
+    The server says the limits. With any of them, such as equal ones, every value counts: an error would tell of one.
+    """
     seen = ~np.isnan(values)
-    places = np.clip(np.floor((np.where(seen, values, low) - low) / (high - low) * BINS), 0, BINS - 1).astype(np.intp)
+    with np.errstate(all="ignore"):
+        places = np.floor((np.where(seen, values, low) - low) / (high - low) * BINS)
+    places = np.clip(np.nan_to_num(places, nan=0.0), 0, BINS - 1).astype(np.intp)
     return np.stack(
         [np.bincount(place[known], minlength=BINS) for place, known in zip(places.T, seen.T, strict=True)]
     ).astype(np.float64)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from cotempo.typing import Array
 
 FIRST = "0" * 64
 FEWEST = 3  # how many clients a difference of two sums must be about at least
+MOST_EPSILON, MOST_DELTA = 8.0, 1e-5  # of noise that covers a difference
 Entry = dict[str, Any]
 
 
@@ -38,6 +40,7 @@ class Ledger:
         self.path = path
         self.head = path.with_suffix(".head")
         self._entries: list[Entry] | None = None
+        self._is_settled = False  # whether the file ends where the head says
 
     @property
     def entries(self) -> list[Entry]:
@@ -50,7 +53,7 @@ class Ledger:
         """Read all entries; raise `RunError` that names the first line that was tampered with."""
         entries: list[Entry] = []
         last = FIRST
-        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+        lines, head = self._read()
         for number, line in enumerate(lines, 1):
             try:
                 entry = json.loads(line)
@@ -61,7 +64,6 @@ class Ledger:
                 raise RunError(f"{self.path} must be as it was written, line {number} or one before it was changed")
             entries.append(entry)
             last = hashlib.sha256(line).hexdigest()
-        head = self.head.read_text().split() if self.head.exists() else ["0", FIRST]
         # A kill between the two files leaves one line more than the head knows of.
         known = int(head[0])
         at_head = (hashlib.sha256(lines[known - 1]).hexdigest() if known else FIRST) if known <= len(lines) else None
@@ -69,17 +71,43 @@ class Ledger:
             raise RunError(f"{self.path} must end as it was written: {known} lines were, it has {len(lines)}")
         return entries
 
+    def _read(self) -> tuple[list[bytes], list[str]]:
+        """Return the lines that were written whole, and the head, both of one moment: another process may write."""
+        for _ in range(100):
+            head = self._read_head()
+            data = self.path.read_bytes() if self.path.exists() else b""
+            if self._read_head() == head:
+                break
+        return data.split(b"\n")[:-1], head
+
+    def _read_head(self) -> list[str]:
+        return self.head.read_text().split() if self.head.exists() else ["0", FIRST]
+
     def append(self, kind: str, run: str, **content: Any) -> None:
-        """Add an entry."""
+        """Add an entry; one that a full disk or a kill cuts short never was."""
         entries = self.entries
         last = hashlib.sha256(canonical(entries[-1])).hexdigest() if entries else FIRST
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         entry = {"number": len(entries) + 1, "time": time, "kind": kind, "run": run, **content, "before": last}
         line = canonical(entry)
-        with open(self.path, "ab", opener=private) as file:
-            file.write(line + b"\n")
-        write_whole(self.head, f"{len(entries) + 1} {hashlib.sha256(line).hexdigest()}".encode())
+        try:
+            if not self._is_settled and self.path.exists():
+                with open(self.path, "r+b", opener=private) as file:
+                    file.truncate(sum(len(canonical(known)) + 1 for known in entries))
+                self._write_head(len(entries), last)
+            self._is_settled = True
+            with open(self.path, "ab", opener=private) as file:
+                file.write(line + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            self._write_head(len(entries) + 1, hashlib.sha256(line).hexdigest())
+        except BaseException:
+            self._entries, self._is_settled = None, False
+            raise
         entries.append(entry)
+
+    def _write_head(self, lines: int, last: str) -> None:
+        write_whole(self.head, f"{lines} {last}".encode())
 
     def find_run(self, run: str) -> Entry | None:
         """Return the entry with which a run began."""
@@ -124,18 +152,30 @@ class Ledger:
     def history(self, contract: Contract, table: str) -> list[list[str]]:
         """Return over whom sums were revealed in earlier runs on a table.
 
-        Runs with noise are left out, because noise covers a difference; so is everything where a contract has noise, or
-        sends in the clear.
+        Runs whose noise covers a difference are left out; so is everything where a contract has such noise, or sends in
+        the clear.
         """
-        if contract.privacy.get("epsilon") or not contract.privacy.get("secure_sum"):
+        if covers_difference(contract.privacy) or not contract.privacy.get("secure_sum"):
             return []
         runs = {
             entry["run"]
             for entry in self.entries
-            if entry["kind"] == "run" and entry["table"] == table and not entry["privacy"].get("epsilon")
+            if entry["kind"] == "run" and entry["table"] == table and not covers_difference(entry["privacy"])
         } - {contract.run}
         sums = {tuple(e["participants"]) for e in self.entries if e["kind"] == "sum" and e["run"] in runs}
         return [list(members) for members in sorted(sums)]
+
+
+def covers_difference(privacy: Mapping[str, Any]) -> bool:
+    """Return whether a run has noise enough to cover a difference of sums; a huge epsilon is a word for none.
+
+    Examples
+    --------
+    >>> covers_difference({"epsilon": 3.0, "delta": 1e-6}), covers_difference({"epsilon": 1e6, "delta": 1e-6})
+    (True, False)
+    """
+    epsilon = privacy.get("epsilon")
+    return epsilon is not None and epsilon <= MOST_EPSILON and privacy.get("delta", 0.0) <= MOST_DELTA
 
 
 def require_no_difference(history: History, participants: Iterable[str]) -> None:
@@ -144,7 +184,7 @@ def require_no_difference(history: History, participants: Iterable[str]) -> None
         raise Refused(
             f"sums over these participants and over those of earlier runs on the same data differ by "
             f"{' and '.join(few)}; they must differ by nobody or by at least {FEWEST}, or noise must cover it "
-            "([privacy] epsilon)"
+            f"([privacy] epsilon, at most {MOST_EPSILON:g}, and delta, at most {MOST_DELTA:g})"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -43,7 +44,7 @@ class Allowed(Settings):
             self.least if self.least is not None else -math.inf,
             self.most if self.most is not None else math.inf,
         )
-        return math.isfinite(value) and low <= value <= high
+        return abs(value) <= sys.float_info.max and low <= value <= high
 
     def __str__(self) -> str:
         bounds = [
@@ -155,13 +156,14 @@ class SitePolicy(Settings):
             privacy = Privacy.read(contract.privacy, "privacy")
         except CotempoError:  # NaN, a negative epsilon, something unknown
             raise Refused("the run's privacy must be settings that this version of cotempo can keep") from None
+        require_as_read(contract.privacy, privacy.model_dump(mode="json"))
         if self.secure_sum and not privacy.secure_sum:
             raise Refused("this site takes part only where sums are masked: [privacy] secure_sum = true")
         if privacy.epsilon is not None and privacy.seeded:
             raise Refused("this site draws its noise itself, so the run must not be seeded")
-        if self.epsilon is not None and not (
-            privacy.epsilon is not None and privacy.epsilon <= self.epsilon and privacy.delta <= self.delta
-        ):
+        if privacy.epsilon is not None and privacy.delta > self.delta:  # a promise that need not hold is none
+            raise Refused(f"this site asks for delta at most {self.delta:g}, got delta {privacy.delta:g}")
+        if self.epsilon is not None and not (privacy.epsilon is not None and privacy.epsilon <= self.epsilon):
             got = "no noise" if privacy.epsilon is None else f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}"
             raise Refused(f"this site asks for epsilon at most {self.epsilon:g} and delta {self.delta:g}, got {got}")
         return privacy
@@ -179,11 +181,27 @@ class SitePolicy(Settings):
                     "rows than its table has"
                 )
 
-    def guarded(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters with those that guard rows at least as large as the site's own."""
-        if "minimum_rows" not in parameters:
-            return dict(parameters)
-        return {**parameters, "minimum_rows": max(parameters["minimum_rows"], self.minimum_rows)}
+    def guard(self, method: Method) -> Method:
+        """Return the method with what guards rows at least as large as the site's own."""
+        asked = getattr(method, "minimum_rows", None)
+        if asked is None or asked >= self.minimum_rows:
+            return method
+        return type(method)(**{**method.model_dump(), "minimum_rows": self.minimum_rows})
+
+
+def require_as_read(given: Mapping[str, Any], read: Mapping[str, Any]) -> None:
+    """Raise `Refused` for a setting that is read as another: text or a truth value as a number, a number cut off."""
+    for name, value in given.items():
+        if not _is_as_read(value, read[name]):
+            raise Refused(f"a contract must hold every setting as it is read, {name} is {str(value)[:60]!r}")
+
+
+def _is_as_read(given: Any, read: Any) -> bool:
+    if isinstance(given, Mapping) and isinstance(read, Mapping):
+        return {*given} == {*read} and all(_is_as_read(given[key], read[key]) for key in given)
+    if isinstance(given, list) and isinstance(read, list):
+        return len(given) == len(read) and all(map(_is_as_read, given, read))
+    return bool(given == read) and isinstance(given, bool) == isinstance(read, bool)
 
 
 def _is_closed(annotation: Any) -> bool:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from cotempo.settings import Settings
 
 Range = tuple[float, float]
+SMALLEST, LARGEST = 1e-50, 1e50  # of clip and the width of ranges, whose squares and quotients must stay numbers
 
 
 class Privacy(Settings):
@@ -41,8 +42,8 @@ class Privacy(Settings):
     )
     clip: float | None = Field(
         default=None,
-        gt=0,
-        allow_inf_nan=False,
+        ge=SMALLEST,
+        le=LARGEST,
         description="How much one unit may count; what exceeds it is scaled down or left out. By default the method's.",
     )
     ranges: Range | dict[str, Range] | None = Field(
@@ -62,4 +63,6 @@ class Privacy(Settings):
         for low, high in pairs:
             if not -float("inf") < low < high < float("inf"):
                 raise ValueError(f"ranges must be pairs of finite numbers, the lower one first, got ({low}, {high})")
+            if not SMALLEST <= high - low <= LARGEST:
+                raise ValueError(f"ranges must be between {SMALLEST:g} and {LARGEST:g} wide, got ({low}, {high})")
         return self

@@ -97,7 +97,18 @@ def harmless(value: Any) -> Any:
     """Return a cell of a CSV file: floats with six digits, and no text that a spreadsheet would compute."""
     if isinstance(value, float):
         return "" if value != value else f"{value:.6g}"
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
+    return without_formula(value)
+
+
+def without_formula(value: Any) -> Any:
+    """Return a cell whose text no spreadsheet computes.
+
+    Examples
+    --------
+    >>> without_formula("=1+1"), without_formula("rate"), without_formula(-1.5)
+    ("'=1+1", 'rate', -1.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r\n") else value
 
 
 def _is_number(value: Any) -> bool:

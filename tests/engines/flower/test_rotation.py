@@ -1,14 +1,16 @@
-"""A site's new key on a running server: the old one is shut out, the new one answers, nothing is restarted."""
+"""A site's new or revoked key on a running server: the old one is shut out, nothing is restarted."""
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
-from consortium import Consortium
+from consortium import Consortium, wait_until
 from walking import Walking
 
 import cotempo as ct
-from cotempo.engines.flower.site.enrolment import confirm_with, pin, rotate
-from cotempo.errors import EngineError
+from cotempo.engines.flower.site.enrolment import confirm_with, enrol, pin, rotate
+from cotempo.errors import EngineError, ParameterError
 
 pytestmark = pytest.mark.xdist_group("deployment")
 
@@ -39,4 +41,30 @@ def test_a_key_is_rotated_while_the_server_runs(consortium: Consortium) -> None:
     fitted = fit(consortium)
     assert fitted.privacy["secure_sum"] is True
     assert not fitted.failures
+    assert server.pid == running
+
+
+def test_a_key_is_revoked_while_the_server_runs(consortium: Consortium) -> None:
+    server, cedar = consortium.server, consortium.clients["cedar"]
+    revoked, running = server.book.sites["cedar"], server.pid
+    server.revoke("cedar")
+    server.sync_sites()
+    assert "cedar" not in server.sites()
+    assert wait_until(lambda: "401 Unauthorized" in cedar.tail(), 60.0), cedar.tail()
+    assert "cedar" not in server.sites()  # it tries again, in vain
+    with pytest.raises(EngineError, match="cedar is not"):
+        server.signing_keys(["ash", "cedar"])  # no contract can name it
+    with pytest.raises(ParameterError, match="must not have been revoked"):
+        server.admit(revoked, lambda entry: None)
+    cedar.stop()
+    shutil.rmtree(cedar.kit / "keys")
+    compared = []
+    server.admit(enrol(cedar.kit)[1], compared.append)
+    assert compared  # nothing vouches for the new key
+    server.sync_sites()
+    for client in consortium.clients.values():
+        pin(client.kit, server.folder / "book.toml", confirm_with(server.book.fingerprint))
+    cedar.start()
+    consortium.wait_for("cedar")
+    assert not fit(consortium).failures
     assert server.pid == running

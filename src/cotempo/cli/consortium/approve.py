@@ -56,7 +56,7 @@ def show_requests(
 def _describe(words: "RequestWords") -> Iterator[str]:
     """Return a request in plain words."""
     request = words.request
-    yield f"  What it is for, in the coordinator's words: {request.agreed.purpose or 'nothing was said'}"
+    yield f"  What it is for, in the coordinator's words: {words.purpose or 'nothing was said'}"
     yield f"  {words.about}"
     yield f"  It would read {words.rows} of {', '.join(request.columns[:20])}."
     yield from (f"  Look: {sentence}" for sentence in words.attention)

@@ -179,6 +179,10 @@ def _explain(path: Path, limit: int, names: list[str], separator: str) -> list[P
 
 def _reason(path: Path, error: Exception) -> str:
     name = quote(path.name)
+    if isinstance(error, csv.Error) and "field larger" in str(error):
+        return f"{name} must have names of columns of at most {csv.field_size_limit():,} letters"
+    if isinstance(error, pa.ArrowInvalid) and "straddling" in str(error):
+        return f"{name} must have rows of at most {BLOCK:,} bytes; is there a quotation mark that is never closed?"
     if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile):
         return f"{name} must be a complete gzip file, but it is damaged or cut short; compress it again"
     return f"{name} must be a readable CSV file: {str(error)[:200]}"

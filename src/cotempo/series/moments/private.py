@@ -22,7 +22,7 @@ from scipy.stats import norm
 
 from cotempo.data import Table
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
-from cotempo.privacy.histograms import BINS, histograms, limits, locate, quantiles_of
+from cotempo.privacy.histograms import BINS, bounded, histograms, limits, locate, quantiles_of
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.series.fedmoments import MomentsMemory, MomentsState, NamedRows
 from cotempo.series.filling.calibration import Calibration
@@ -123,7 +123,9 @@ class PrivateMoments(PrivateForm):
             found = [histograms(values, low, high), histograms(sizes, top + math.log(SMALLEST), top)]
             return Message({"histograms": np.stack(found)}), None
         lengths = prepared.rows.lengths
-        return Message(sum_steps(steps / common["step"], lengths, self.window - 2, self.clip(steps.shape[1]))), None
+        with np.errstate(all="ignore"):
+            steps = bounded(steps / common["step"])
+        return Message(sum_steps(steps, lengths, self.window - 2, self.clip(steps.shape[1]))), None
 
     # At the server.
 

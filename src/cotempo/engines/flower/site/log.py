@@ -26,7 +26,9 @@ class SiteLog:
         """Write an entry."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         entry = {"time": now, "site": self.name, "event": event, "text": _shorten(text)}
-        self._append("site.log", json.dumps(entry) if self.as_json else f"{now} {entry['text']}")
+        # Whoever chose a word of it must not begin a line.
+        line = json.dumps(entry) if self.as_json else f"{now} {entry['text']}".replace("\n", "\n  ")
+        self._append("site.log", line)
 
     def fail(self, error: Exception) -> None:
         """Write what error came, and where; its text and its traceback to ``errors.log``."""

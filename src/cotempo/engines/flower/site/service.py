@@ -32,7 +32,7 @@ from cotempo.privacy.contract import CODE_VERSION, Consent, Contract, are_neighb
 from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
 from cotempo.privacy.noise import Noise
-from cotempo.privacy.policy import Refused
+from cotempo.privacy.policy import Refused, require_as_read
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.questions import QuestionLog
 from cotempo.privacy.secure_sum.client import SumClient, read_names
@@ -114,6 +114,10 @@ class SiteService:
         old = self._accepted(contract.run)
         if old is not None and not contract.continues(Contract.from_bytes(old.contract.encode())):
             raise Refused("the run must go on under the contract it was begun with, it was changed")
+        if old is None and self.ledger.find_run(contract.run) is not None:
+            raise Refused(
+                "this site took part in that run and has no record of its answers any more; begin another run"
+            )
         if self.inbox.is_known(contract):  # a coordinator that waits asks often: the table is not read each time
             self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         joined = self._open(contract)
@@ -183,19 +187,24 @@ class SiteService:
         """Refuse a method, a parameter or a device that this site does not approve; return the method."""
         devices = self.settings.devices
         allowed = {find_method(method).__name__ for method in self.settings.methods}
-        if find_method(contract.method).__name__ not in allowed:
+        try:
+            asked = find_method(contract.method)
+        except ParameterError:
+            raise Refused(f"this site has no method {contract.method!r}") from None
+        if asked.__name__ not in allowed:
             raise Refused(f"this site approves {', '.join(sorted(allowed)) or 'no method'}, not {contract.method}")
         try:
-            method = find_method(contract.method)(**contract.parameters)
+            method = asked(**contract.parameters)
         except ParameterError as error:
             raise Refused(f"cotempo {CODE_VERSION} at this site must know the method's parameters: {error}") from error
+        require_as_read(contract.parameters, method.model_dump(mode="json"))
         self.settings.privacy.require_parameters(method, self.settings.parameters)
         device = getattr(method, "device", "cpu")
         if device not in devices:
             raise Refused(f"this site computes on {', '.join(devices)}, not on {device}")
         if not has_device(device):
             raise Refused(f"this site has no GPU that torch finds, and is asked to compute on {device}")
-        return type(method)(**self.settings.privacy.guarded(contract.parameters))
+        return self.settings.privacy.guard(method)
 
     def _open(self, contract: Contract) -> JoinedRun:
         """Return the run with the site as its client, and the memory it has of it."""

@@ -82,6 +82,12 @@ class RequestWords:
         return f"{self.request.agreed.method} on your {self.request.kind}"
 
     @property
+    def purpose(self) -> str:
+        """What the coordinator says it is for, on one line that reads as it is written; empty if nothing."""
+        said = " ".join(self.request.agreed.purpose.split())
+        return "".join(letter if letter.isprintable() else "?" for letter in said)
+
+    @property
     def about(self) -> str:
         """What the method does: the first sentence of its description."""
         return inspect.cleandoc(type(self.method).__doc__ or "").partition("\n")[0]
@@ -197,7 +203,7 @@ class RequestWords:
             "No noise is added: what is learned can tell a little about single rows.": self.privacy.epsilon is None,
             f"New to you: {_list(new)}. Do you know them?": new,
             f"Settings differ from what is usual: {_list([one.name for one in self.unusual])}.": self.unusual,
-            "The coordinator says nothing about what it is for. Ask.": not self.request.agreed.purpose.strip(),
+            "The coordinator says nothing about what it is for. Ask.": not self.purpose,
         }
         return [words for words, holds in found.items() if holds]
 
