@@ -287,6 +287,15 @@ def test_a_request_in_words(tmp_path: Path) -> None:
     assert not any("No noise" in one for one in words.attention)
 
 
+def test_the_fewest_rows_are_shown_as_the_site_will_use_them(tmp_path: Path) -> None:
+    consortium, service = make_site(tmp_path, privacy={"secure_sum": False, "minimum_rows": 50}, methods=("OneRound",))
+    contract = consortium.contract(method="OneRound", parameters={"lags": 1})
+    request = Request.of(contract, ct.Series.from_arrays(np.zeros((70, 2))))
+    words = RequestWords(request, service.settings, service.ledger)
+    assert next(one.asked for one in words.parameters if one.name == "minimum_rows") == "50"
+    assert words.unusual == []
+
+
 def test_few_rows_are_never_shown_as_a_number(tmp_path: Path) -> None:
     consortium, service = make_site(tmp_path, privacy={"secure_sum": False, "minimum_rows": 50})
     contract = consortium.contract(method="FedMean", parameters={})

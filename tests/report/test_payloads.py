@@ -71,6 +71,15 @@ def posts(folder: Path) -> Path:
     return method.fit(tables, progress=False).report(folder / "posts.html")
 
 
+def test_no_name_turns_or_hides_what_stands_around_it(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(40, 2))
+    names = ("\u202egnp.exe", "\x1b[2Jred\u2066")
+    tables = {name: Series.from_arrays(values, features=names) for name in ("ash\u200f", "birch", "cedar")}
+    page = ct.FedMean().fit(tables, progress=False).report(tmp_path / "page.html").read_text()
+    assert "?gnp.exe" in page
+    assert not {*page} & {*"\u202e\u2066\u200f\x1b"}
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("make", [networks, posts])

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cotempo.errors import EngineError
-from cotempo.report.page import style_sheet
+from cotempo.report.page import readable, style_sheet
 from cotempo.report.tables import number, size
 
 NAMES = ("127.0.0.1", "localhost")  # the second for people who forward a port over SSH
@@ -116,6 +116,7 @@ def make_templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=readable,
     )
     templates.filters.update(number=number, size=size)
     return templates

@@ -15,6 +15,19 @@ from cotempo.report.tables import number
 from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 
+#: Control characters but for tabs and line ends, and marks of the direction of text.
+HIDDEN = dict.fromkeys(
+    [
+        *({*range(32), *range(127, 160)} - {9, 10, 13}),
+        0x61C,
+        0x200E,
+        0x200F,
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+    ],
+    "?",
+)
+
 
 def write_report(fitted: Fitted, path: Path, truth: Any = None, run: Path | None = None) -> Path:
     """Write a page about a result, with scores against the truth if it is known."""
@@ -36,7 +49,11 @@ def render(template: str, path: Path, **content: Any) -> Path:
 def make_page(template: str, **content: Any) -> str:
     """Return a page from a template, with the style sheet and the script it allows, and nothing else."""
     templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("cotempo", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("cotempo", "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=readable,
     )
     templates.filters["number"] = number
     css, script = style_sheet(), files("cotempo.report").joinpath("script.js").read_text(encoding="utf-8")
@@ -47,6 +64,11 @@ def make_page(template: str, **content: Any) -> str:
     return templates.get_template(template).render(
         css=css, script=script, policy=policy, environment=environment(), **content
     )
+
+
+def readable(value: Any) -> Any:
+    """Return a value of a page; in a text, signs that turn or hide what stands around them become question marks."""
+    return value.translate(HIDDEN) if isinstance(value, str) else value
 
 
 def style_sheet() -> str:

@@ -68,8 +68,8 @@ class RequestWords:
 
     @cached_property
     def method(self) -> Method:
-        """The method, as it would run."""
-        return find_method(self.request.agreed.method)(**self.request.agreed.parameters)
+        """The method, as it would run here."""
+        return self.settings.privacy.guard(find_method(self.request.agreed.method)(**self.request.agreed.parameters))
 
     @property
     def run(self) -> str:
@@ -115,8 +115,8 @@ class RequestWords:
 
     @property
     def unusual(self) -> list[AskedSetting]:
-        """The parameters that differ from their defaults."""
-        return [one for one in self.parameters if not one.is_usual]
+        """The parameters that the run sets to other values than their defaults."""
+        return [one for one in self.parameters if not one.is_usual and one.name in self.request.agreed.parameters]
 
     @property
     def numbers(self) -> dict[str, float]:
