@@ -2,12 +2,13 @@
 
 Five sites over TLS, the consortium of the tests, one run of many rounds. Every 20 seconds a process drawn at random is
 killed by SIGKILL: a site's worker, a site's daemon with its worker (started again at once), the server (started again,
-the run resumed) or the coordinator (the run resumed). Every five seconds the resident memory and the open files of the
-server, of the coordinator and of all sites are noted. A restarted process begins anew, so slopes are fitted within
-processes: the mean over processes that lived for at least a minute, their first 20 seconds left out, weighted by
-the time they lived, with the standard error over processes.
+the run resumed) or the coordinator (the run resumed). With `--every 1e9` nobody is killed, so that processes live long
+enough to tell a leak from warming up. Every five seconds the resident memory and the open files of the server, of the
+coordinator and of all sites are noted. A restarted process begins anew, so slopes are fitted within processes: the mean
+over processes that lived for at least a minute, their first 20 seconds left out (five minutes, where nobody is killed),
+weighted by the time they lived, with the standard error over processes.
 
-Run: python benchmarks/operations/soak.py --rounds 1500
+Run: python benchmarks/operations/soak.py --rounds 1500 [--every 1e9]
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ import cotempo as ct  # noqa: E402
 from cotempo.runs.folder import read_lines  # noqa: E402
 
 SITES = ("ash", "birch", "cedar", "dogwood", "elm")
-KILL_SECONDS, LOOK_SECONDS, WARM_SECONDS, LEAST_SECONDS, SAY_SECONDS = 20.0, 5.0, 20.0, 60.0, 60.0
+LOOK_SECONDS, WARM_SECONDS, LEAST_SECONDS, SAY_SECONDS = 5.0, 20.0, 60.0, 60.0
+OFTEN = 20.0
 
 
 class Soak:
     """A consortium, its run, what was killed and what was measured."""
 
-    def __init__(self, folder: Path, rounds: int, seed: int):
+    def __init__(self, folder: Path, rounds: int, seed: int, every: float):
         self.rng = np.random.default_rng(seed)
         self.tables = {name: ct.Series.from_arrays(self.rng.normal(size=(20, 2)).round(3)) for name in SITES}
         self.made = Consortium(folder / "made", self.tables, methods=("Walking",))
@@ -55,6 +57,7 @@ class Soak:
             path = client.kit / "site.toml"
             path.write_text(path.read_text().replace("size = {", f"rounds = {{ most = {rounds} }}\nsize = {{"))
         self.run, self.rounds, self.seed = folder / "run", rounds, seed
+        self.every, self.warm = every, WARM_SECONDS if every <= OFTEN else 15 * WARM_SECONDS
         self.coordinator: Popen[str] | None = None
         self.killed: Counter[str] = Counter()
         self.looks: dict[tuple[str, int], list[tuple[float, float, int]]] = defaultdict(list)
@@ -120,7 +123,7 @@ class Soak:
         resumed = 0
         while True:
             while self.coordinator.poll() is None:
-                if time.monotonic() - last > KILL_SECONDS:
+                if time.monotonic() - last > self.every:
                     self.kill_one()
                     last = time.monotonic()
                 if time.monotonic() - said > SAY_SECONDS:
@@ -143,7 +146,7 @@ class Soak:
         for part in ("server", "coordinator", "daemon", "worker"):
             fits, weights = [], []
             for (of, _), looks in self.looks.items():
-                table = np.array([row for row in looks if row[0] - looks[0][0] >= WARM_SECONDS])
+                table = np.array([row for row in looks if row[0] - looks[0][0] >= self.warm])
                 if of == part and len(table) > 2 and table[-1, 0] - looks[0][0] >= LEAST_SECONDS:
                     fits.append([np.polyfit(table[:, 0] / 3600, table[:, column], 1)[0] for column in (1, 2)])
                     weights.append(np.ptp(table[:, 0]))
@@ -179,10 +182,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=float, default=OFTEN, help="seconds between kills")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     with tempfile.TemporaryDirectory() as folder:
-        soak, stop, began = Soak(Path(folder), given.rounds, given.seed), threading.Event(), time.monotonic()
+        soak, stop, began = (
+            Soak(Path(folder), given.rounds, given.seed, given.every),
+            threading.Event(),
+            time.monotonic(),
+        )
         watching = threading.Thread(target=soak.look, args=(stop,), daemon=True)
         try:
             soak.made.start()
@@ -204,7 +212,8 @@ def main() -> None:
         f"without them: {is_right}; processes left behind: {len(left)}"
     )
     print(note)
-    write_results("operations-soak", soak.slopes(), seed=given.seed, note=note)
+    name = "operations-soak" if given.every <= OFTEN else "operations-soak-calm"
+    write_results(name, soak.slopes(), seed=given.seed, note=note)
 
 
 if __name__ == "__main__":
