@@ -29,8 +29,8 @@ def test_every_edge_has_its_status() -> None:
 
 
 def test_networks_of_other_variables_are_refused() -> None:
-    with pytest.raises(DataError, match="same variables"):
-        plot_networks(FOUND, random_network(4, 1))
+    with pytest.raises(DataError, match="it lacks rain"):
+        plot_networks(Network([[0.0]], [[[0.0]]], ("rain",)), FOUND)
 
 
 def test_slices_draw_one_arrow_per_edge_in_the_colour_of_its_status() -> None:

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import cotempo as ct
-from cotempo.errors import CotempoError, DataError, ParameterError
+from cotempo.errors import CotempoError, DataError, DataWarning, ParameterError
 from cotempo.networks import EdgeRanking, Network, Ranking
 from cotempo.networks.moments import Sums, transitions
 from cotempo.networks.scores.features import JointRows
@@ -265,11 +265,22 @@ def test_a_truth_is_compared_by_the_names_of_its_variables() -> None:
     network = ct.Network(np.zeros((4, 4)), turned.to_numpy()[None], names)
     for truth in (square, turned, square.loc[names], network, network.edges(), network.edges("polars")):
         assert ranking.compare(truth) == wanted
-    for other in (square.rename(index={"a": "e"}, columns={"a": "e"}), network.edges().replace("b", "e")):
-        with pytest.raises(DataError, match=r"only one of the two has .*e"):
-            ranking.compare(other)
-    with pytest.raises(DataError, match="only one of the two has d"):
+    with pytest.raises(DataError, match="it lacks a"):
+        ranking.compare(square.rename(index={"a": "e"}, columns={"a": "e"}))
+    with pytest.warns(DataWarning, match="left out of the truth, because they were not learned: e"):
+        ranking.compare(network.edges().replace("b", "e"))
+    with pytest.raises(DataError, match="it lacks d"):
         ranking.compare(square.loc[list("abc"), list("abc")])
+
+
+def test_variables_of_the_truth_that_no_client_measured_are_left_out() -> None:
+    rng = np.random.default_rng(1)
+    ranking = Ranking(rng.normal(size=(3, 3)), ("a", "b", "c"), "any")
+    across = np.zeros((1, 5, 5))
+    across[0, [0, 1, 3, 4], [1, 2, 0, 4]] = 1.0
+    truth = ct.Network(np.zeros((5, 5)), across, ("a", "b", "c", "d", "e"))
+    with pytest.warns(DataWarning, match="not learned: d, e"):
+        assert ranking.compare(truth) == ranking.compare(truth.among("abc"))
 
 
 def test_a_fit_is_saved_and_read_again(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data.html import html_table
+from cotempo.data.problems import list_names
 from cotempo.data.tables import Framed, FrameKind, pluralize
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation import Fitted, Outcome
-from cotempo.networks.metrics import areas, score_network
+from cotempo.networks.metrics import areas, score_network, warn_of_further
 from cotempo.networks.network import Network, edge_frame, read_edges
 from cotempo.storage.saved import Saved
 from cotempo.typing import Bools, Floats
@@ -266,8 +267,9 @@ class Ranking(Framed, Saved):
     def compare(self, truth: Any) -> dict[str, float]:
         """Return the areas under the ROC and the precision-recall curve, off the diagonal; edges of any lag count.
 
-        The truth is a `Network` or a dataframe, as of `Network.from_frame`, with these variables in whatever order; or
-        an array, ``[source, target]``, whose rows and columns stand in the order of `ranking.variables`.
+        The truth is a `Network` or a dataframe, as of `Network.from_frame`, with these variables in whatever order, and
+        maybe others, which are left out; or an array, ``[source, target]``, whose rows and columns stand in the order
+        of `ranking.variables`.
         """
         edges, off = self._edges_of(truth), self._off_diagonal
         if edges.shape != self.scores.shape:
@@ -283,14 +285,15 @@ class Ranking(Framed, Saved):
         else:
             return edges_of(truth)
         told = set(names or (name for edge in edges for name in edge[:2]))
-        others = sorted(told ^ set(self.variables) if names else told - set(self.variables))
-        if others:
-            raise DataError(
-                f"truth must have the variables of the ranking; only one of the two has {', '.join(others[:5])}"
-            )
+        if lacking := sorted(set(self.variables) - told) if names else []:
+            raise DataError(f"truth must have the variables of the ranking, it lacks {list_names(lacking)}")
+        if told and not told & set(self.variables):
+            raise DataError(f"truth must have variables of the ranking, it has {list_names(sorted(told))}")
+        warn_of_further(told, self.variables)
         found = np.zeros(self.scores.shape, dtype=np.bool_)
         for source, target, _, weight in edges:
-            found[self.variables.index(source), self.variables.index(target)] |= weight != 0
+            if source in self.variables and target in self.variables:
+                found[self.variables.index(source), self.variables.index(target)] |= weight != 0
         return found
 
     @property

@@ -1,12 +1,12 @@
 """`score_network`: the distance of a learned network from the true one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from scipy.stats import rankdata
 
-from cotempo.data.tables import pluralize
-from cotempo.errors import DataError
+from cotempo.data.problems import list_names
+from cotempo.errors import DataError, warn
 from cotempo.networks.network import Network
 from cotempo.typing import Bools, Floats
 
@@ -34,7 +34,8 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
     Parameters
     ----------
     found, truth : Network, or mapping from client to Network
-        A single network on one side stands for every client of the other.
+        A single network on one side stands for every client of the other. Variables go by their names: the truth may
+        have them in another order, and further ones, which are left out.
 
     Examples
     --------
@@ -79,18 +80,27 @@ def areas(scores: Floats, labels: Bools) -> dict[str, float]:
     return {"auroc": float(roc_auc_score(labels, ranks)), "aupr": float(average_precision_score(labels, ranks))}
 
 
-def check_comparable(found: Network, truth: Network) -> None:
-    """Raise `DataError` unless both networks have the same variables and lags."""
-    if found.variables != truth.variables or found.lags != truth.lags:
+def comparable(found: Network, truth: Network) -> Network:
+    """Return the true network among the variables that were found, in their order; refuse another number of lags."""
+    if lacking := sorted({*found.variables} - {*truth.variables}):
+        raise DataError(f"the true network must have all variables of the found one, it lacks {list_names(lacking)}")
+    if found.lags != truth.lags:
         raise DataError(
-            "found and true network must have the same variables, in the same order, and lags, got "
-            f"{found.variables} with {pluralize(found.lags, 'lag')} and {truth.variables} with {truth.lags}; "
-            "Network.from_frame(truth.to_frame(), variables, lags) brings them in order"
+            f"found and true network must have as many lags, got {found.lags} and {truth.lags}; "
+            "Network.from_frame(truth.to_frame(), variables, lags) adds empty ones"
         )
+    warn_of_further(truth.variables, found.variables)
+    return truth.among(found.variables)
+
+
+def warn_of_further(true: Iterable[str], found: Iterable[str]) -> None:
+    """Warn of variables of the truth that were not learned, whose edges are left out."""
+    if further := sorted({*true} - {*found}):
+        warn(f"left out of the truth, because they were not learned: {list_names(further)}")
 
 
 def _score_one(found: Network, truth: Network) -> dict[str, float]:
-    check_comparable(found, truth)
+    truth = comparable(found, truth)
     off_diagonal = ~np.eye(len(truth.variables), dtype=np.bool_)
     lagged = np.broadcast_to(off_diagonal, truth.across.shape)
     have, want = found.stacked != 0, truth.stacked != 0

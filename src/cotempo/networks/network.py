@@ -12,8 +12,9 @@ import numpy as np
 from cotempo.data import numbered
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.html import html_table
+from cotempo.data.problems import list_names
 from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind, pluralize
-from cotempo.errors import DataError
+from cotempo.errors import DataError, nearest
 from cotempo.networks.admm.acyclicity import edges_on_cycles
 from cotempo.networks.forecast import NetworkForecast, forecast
 from cotempo.networks.levels import Levels
@@ -116,6 +117,30 @@ class Network(Framed, Saved):
     def stacked(self) -> Floats:
         """All weights as one array, ``(1 + lags, variables, variables)``, lag 0 first."""
         return np.concatenate([self.within[None], self.across])
+
+    def among(self, variables: Sequence[str]) -> Network:
+        """Return the part of the network among some of its variables, in this order.
+
+        Examples
+        --------
+        >>> chain = Network([[0.0, 0.5, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]], np.zeros((1, 3, 3)), ("a", "b", "c"))
+        >>> chain.among(["b", "a"]).edge_list()
+        [('a', 'b', 0, 0.5)]
+        """
+        if tuple(variables) == self.variables:
+            return self
+        if unknown := [name for name in variables if name not in self.variables]:
+            raise DataError(
+                f"the network has no variable {unknown[0]!r}{nearest(unknown[0], self.variables)}; it has "
+                f"{list_names(self.variables)}"
+            )
+        places = [self.variables.index(name) for name in variables]
+        at = np.ix_(places, places)
+        across = self.across[:, places][:, :, places]
+        own = {
+            name: None if (each := getattr(self, name)) is None else each[places] for name in ("mean", "noise", "scale")
+        }
+        return Network(self.within[at], across, tuple(variables), **own, levels=self.levels)
 
     def standardised(self, scale: Floats | None = None) -> Network:
         """Return the network of variables that are divided by their standard deviations, by default `scale`.

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from cotempo.drawing.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, make_panels, show_dates, styled
 from cotempo.drawing.svg import NARROW
 from cotempo.networks.forecast import NetworkForecast
-from cotempo.networks.metrics import check_comparable
+from cotempo.networks.metrics import comparable
 from cotempo.networks.network import Network
 from cotempo.typing import Bools
 
@@ -39,7 +39,8 @@ def plot_networks(found: Network, truth: Network | None = None, undirected: Bool
     too often to be read, and those with the strongest edges are drawn. Matrices have at most 24. `undirected`,
     ``[source, target]``, says where the direction within a step is not told.
     """
-    found, truth = found.standardised(), truth and truth.standardised(found.scale)
+    truth = truth and comparable(found, truth).standardised(found.scale)
+    found = found.standardised()
     status = None if truth is None else edge_status(found, truth)
     strength = np.maximum(found.strength(), 0 if truth is None else truth.strength())
     shown, few = _strongest(strength, _MOST_VARIABLES), _strongest(strength, _MOST_VARIABLES_AS_SLICES)
@@ -47,7 +48,8 @@ def plot_networks(found: Network, truth: Network | None = None, undirected: Bool
     side = max(3.3, 0.19 * count + 1.2)
     figure, panels = make_panels(found.lags + 2, columns=max(1, int(10.5 // side)), size=(side, side))
     open_ends = None if undirected is None else undirected[np.ix_(few, few)]
-    plot_slices(_only(found, few), ax=panels[0], truth=truth and _only(truth, few), undirected=open_ends)
+    names = [found.variables[place] for place in few]
+    plot_slices(found.among(names), ax=panels[0], truth=truth and truth.among(names), undirected=open_ends)
     strongest = "" if len(few) == len(found.variables) else f" ({len(few)} with the strongest)"
     untold = "" if truth or undirected is None or not (undirected & (found.within != 0)).any() else LINES
     panels[0].set_title(f"arrows from source to target{strongest}{untold}")
@@ -61,12 +63,6 @@ def plot_networks(found: Network, truth: Network | None = None, undirected: Bool
         figure.suptitle(f"the {count} of {len(found.variables)} variables with the strongest edges", fontsize=9)
     figure.legend(handles=legend_handles(SIGNS if truth is None else STATUSES), loc="outside lower center", ncols=4)
     return figure
-
-
-def _only(network: Network, places: list[int]) -> Network:
-    """Return the part of a network among some variables."""
-    weights = network.stacked[:, places][:, :, places]
-    return Network(weights[0], weights[1:], tuple(network.variables[place] for place in places))
 
 
 def _strongest(strength: NDArray[Any], most: int) -> list[int]:
@@ -88,7 +84,8 @@ def plot_slices(
     the 24 strongest are drawn, and a line says how many are not. The truth colours them correct, reversed or extra, and
     adds those that are missing; without it, effects inside a step that are `undirected` have no tip.
     """
-    network, truth = network.standardised(), truth and truth.standardised(network.scale)
+    truth = truth and comparable(network, truth).standardised(network.scale)
+    network = network.standardised()
     count = len(network.variables)
     ax = ax or _new_axes(network, truth is not None)
     rows = _rows(network if truth is None else truth)
@@ -181,7 +178,7 @@ def edge_status(found: Network, truth: Network) -> NDArray[np.str_]:
 
     A reversed edge is marked once, where it was found. Only lag 0 has reversed edges.
     """
-    check_comparable(found, truth)
+    truth = comparable(found, truth)
     have, want = found.stacked != 0, truth.stacked != 0
     status = np.select([have & want, have & ~want, want & ~have], ["correct", "extra", "missing"], "")
     status = status.astype("<U8")
