@@ -78,3 +78,15 @@ def test_more_variables_than_rows_overflow_nothing() -> None:
     assert sorted(order) == list(range(60))
     assert (pivots > 0).all()
     assert pivots.max() <= 2.0
+
+
+def test_a_table_in_another_unit_is_warned_of_at_once_without_blaming_one_that_is_not() -> None:
+    clients = dict(ct.make_networks(variables=4, clients=4, samples=800, seed=3)[0])
+    odd = clients["client-3"]
+    clients["client-3"] = replace(odd, values=2.0 ** (8.0 + 2.0 * odd.values))  # counts beside logarithms
+    with pytest.warns(AdviceWarning, match=r"run cotempo survey") as caught:
+        fitted = ct.OneRound().fit(clients, progress=False)
+    (said,) = [str(one.message) for one in caught if "cotempo survey" in str(one.message)]
+    assert said in fitted.advice()
+    assert "client-0, client-1, client-2" in said
+    assert "theirs or another's" in said

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import Clock
 from cotempo.data.html import html_table
+from cotempo.errors import ParameterError
 from cotempo.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -233,7 +234,10 @@ def make_frame(
     for name, clock in (clocks or {}).items():
         if name in plain and clock.dates:
             plain[name] = _dates(clock, plain[name], kind)
-    return nw.from_dict(plain, backend=kind).to_native()
+    try:
+        return nw.from_dict(plain, backend=kind).to_native()
+    except ModuleNotFoundError as error:
+        raise ParameterError(f"kind={kind!r} needs a package that is not installed: pip install {kind}") from error
 
 
 def _dates(clock: Clock, numbers: list[float], kind: FrameKind) -> Any:

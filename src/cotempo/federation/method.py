@@ -424,7 +424,9 @@ def agree(roster: Roster, kind: str, for_other_columns: str = "") -> None:
     shared = set.intersection(*kinds)
     differ = any(columns != shared for columns in kinds)
     if for_other_columns and differ:
-        problems.append(Problem(f"{for_other_columns}; this method needs the {len(shared)} that all hold"))
+        held = [column for column in wanted.columns if column in shared]
+        chosen = f": table.select(features={held})" if held else ""
+        problems.append(Problem(f"{for_other_columns}; this method needs the {len(held)} that all hold{chosen}"))
     if kind == "events" and differ:
         problems.append(
             Problem(

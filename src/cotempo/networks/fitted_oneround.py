@@ -92,12 +92,7 @@ class FittedOneRound(FittedPersonal):
         harmed = {name: item for name, item in self.benefit.items() if item.verdict == "harmed"}
         if harmed and not self.method.personal:
             lines.append(f"a network of its own for {', '.join(harmed)}, which borrows what fits: personal=True")
-        lines += [
-            f"{name}'s rows are {-item.gain:.0f} nats per row less probable by the network of all than by its own: its "
-            "table is unlike the others' (another unit or transformation?); run cotempo survey"
-            for name, item in harmed.items()
-            if item.gain < -FAR
-        ]
+        lines += self.unlike()
         if rows < FEW_ROWS * columns:
             lines.append(
                 f"{rows:.0f} rows are few for {columns} columns (variables and their lags): also edges of high "
@@ -111,6 +106,20 @@ class FittedOneRound(FittedPersonal):
             "differ, effects are not linear, or something that acts was not measured): probabilities of edges count "
             f"{rows:.0f} rows as {rows / design:.0f}, and an edge may still stand for a detour",
         ]
+
+    def unlike(self) -> list[str]:
+        """Return which tables are unlike the others', by far."""
+        far = {name: -item.gain for name, item in self.benefit.items() if item.verdict == "harmed" and item.gain < -FAR}
+        if not far:
+            return []
+        least = (
+            f"the rows of {', '.join(far)} are {min(far.values()):.0f} nats or more each less probable by the network "
+        )
+        if len(far) == 1:
+            blame = "the table is unlike the others'"
+        else:
+            blame = "one table, theirs or another's, is unlike the others' and outweighs them"
+        return [f"{least}of all than by their own: {blame} (another unit or transformation?); run cotempo survey"]
 
     def answer(self) -> str:
         """Return how many edges are sure, and the surest."""

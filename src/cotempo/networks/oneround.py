@@ -330,7 +330,7 @@ class OneRound(Method):
         partial = len(cut_transitions(table, self.lags, partial=True).values)
         if partial < self.minimum_rows:
             must = f"at least {self.minimum_rows} rows are needed, because sums over a few reveal them, got {partial}"
-            raise DataError([Problem(must)])
+            raise DataError([Problem(f"{must}; leave the table out")])
         rows = cut_transitions(table, self.lags, self.half_life)
         return ClientTable(table, rows, bool(np.isnan(table.values).any()) or not len(rows.values))
 
@@ -816,7 +816,10 @@ class OneRound(Method):
             for name, memory in outcome.memories.items()
             if memory.within.size
         }
-        return FittedOneRound(outcome, state.network(state), own)
+        fitted = FittedOneRound(outcome, state.network(state), own)
+        for line in fitted.unlike():
+            warn(line, AdviceWarning)
+        return fitted
 
 
 def design_effect(lean: Floats, variables: int) -> float:
