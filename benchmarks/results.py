@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "results"
+CODE = (":/", ":(exclude,top)benchmarks/results")  # what a measurement depends on: not other results
 
 
 def write_results(name: str, rows: Sequence[Mapping[str, Any]], *, seed: Any, note: str = "") -> Path:
@@ -40,11 +41,13 @@ def write_results(name: str, rows: Sequence[Mapping[str, Any]], *, seed: Any, no
 def commit() -> str:
     """The commit measured; a plus sign marks uncommitted changes. COTEMPO_COMMIT names it in a copy without history.
 
-    Asked once a process: the first result file that a script writes is a change, too.
+    Other result files are no changes that matter. Asked once a process, so that all its parts name the same.
     """
     if named := os.environ.get("COTEMPO_COMMIT"):
         return named
     here = Path(__file__).parent
     revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True)
-    status = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True)
+    status = subprocess.run(
+        ["git", "status", "--porcelain", "-uno", "--", *CODE], cwd=here, capture_output=True, text=True
+    )
     return (revision.stdout.strip() or "unknown") + ("+" if status.stdout.strip() else "")
