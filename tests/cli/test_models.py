@@ -234,6 +234,8 @@ def test_methods_are_listed_with_what_leaves(cotempo: Command) -> None:
     one = cotempo("methods", "fdbnl")
     assert one.code == 0
     assert "lags = 1" in one.out
+    assert "In Python: from cotempo import FDBNL" in one.out
+    assert "In Python: from cotempo.events import FedNeural" in cotempo("methods", "FedNeural").out
     assert "Phase 'centre': 1 message" in one.out
     assert "only the sum over clients is used" in one.out
     record = cotempo("methods", "fdbnl", "--json").record

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -196,9 +197,17 @@ def about(method: type[Method]) -> str:
     return inspect.cleandoc(method.__doc__ or "").partition("\n")[0]
 
 
+def _home(method: type[Method]) -> str:
+    """Return the shortest package that has the method."""
+    parts = method.__module__.split(".")
+    packages = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return next(name for name in packages if hasattr(import_module(name), method.__name__))
+
+
 def describe_method(method: type[Method]) -> Output:
     """Return a method's parameters, and what leaves a client, from a dry run on its small example."""
-    lines = [f"{method.__name__}, on {method.kind}: {about(method)}", "", "Parameters:"]
+    first = f"{method.__name__}, on {method.kind}: {about(method)}"
+    lines = [first, f"In Python: from {_home(method)} import {method.__name__}", "", "Parameters:"]
     record: dict[str, Any] = {"name": method.__name__, "kind": method.kind, "parameters": {}}
     for key, field in method.model_fields.items():
         default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
