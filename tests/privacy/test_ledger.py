@@ -63,6 +63,16 @@ def test_it_is_read_again_and_private(ledger: Ledger) -> None:
     assert Ledger(ledger.path.with_name("none.jsonl")).verify() == []
 
 
+def test_messages_are_not_held_in_memory_and_still_end_in_one_chain(ledger: Ledger) -> None:
+    writer = filled(ledger)
+    for step in range(50):
+        writer.append("message", "0" * 32, step=step, phase="centre", bytes=100, is_masked=True)
+    run_on(writer, contract("abcde", run=1))
+    assert [entry["kind"] for entry in writer.kept] == ["run", "sum", "run", "sum"]
+    assert writer.kept == Ledger(ledger.path).kept
+    assert [entry["number"] for entry in writer.entries] == [*range(1, 59)]
+
+
 @pytest.mark.parametrize("change", ["edit", "drop first", "drop middle", "cut off", "swap", "empty", "add two"])
 def test_whatever_is_changed_is_found(ledger: Ledger, change: str) -> None:
     again = filled(ledger)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,14 @@ MOST_EPSILON, MOST_DELTA = 8.0, 1e-5  # of noise that covers a difference
 Entry = dict[str, Any]
 
 
+class _End(NamedTuple):
+    """Where a ledger ends: so many lines and bytes, and the hash of the last line."""
+
+    lines: int
+    last: str
+    size: int
+
+
 class Ledger:
     """The ledger of a site.
 
@@ -39,15 +47,29 @@ class Ledger:
     def __init__(self, path: Path):
         self.path = path
         self.head = path.with_suffix(".head")
-        self._entries: list[Entry] | None = None
+        self._end: _End | None = None
+        self._kept: list[Entry] = []
         self._is_settled = False  # whether the file ends where the head says
 
     @property
     def entries(self) -> list[Entry]:
-        """All entries, verified when first read."""
-        if self._entries is None:
-            self._entries = self.verify()
-        return self._entries
+        """All entries, read and verified anew."""
+        return self.verify()
+
+    @property
+    def kept(self) -> list[Entry]:
+        """The entries but for messages, of which a year brings too many to hold; verified when first read."""
+        self._read_end()
+        return self._kept
+
+    def _read_end(self) -> _End:
+        """Return where the ledger ends; read it all if that is not known."""
+        if self._end is None:
+            entries = self.verify()
+            self._kept = [entry for entry in entries if entry["kind"] != "message"]
+            last = hashlib.sha256(canonical(entries[-1])).hexdigest() if entries else FIRST
+            self._end = _End(len(entries), last, sum(len(canonical(entry)) + 1 for entry in entries))
+        return self._end
 
     def verify(self) -> list[Entry]:
         """Read all entries; raise `RunError` that names the first line that was tampered with."""
@@ -85,33 +107,35 @@ class Ledger:
 
     def append(self, kind: str, run: str, **content: Any) -> None:
         """Add an entry; one that a full disk or a kill cuts short never was."""
-        entries = self.entries
-        last = hashlib.sha256(canonical(entries[-1])).hexdigest() if entries else FIRST
+        end = self._read_end()
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        entry = {"number": len(entries) + 1, "time": time, "kind": kind, "run": run, **content, "before": last}
+        entry = {"number": end.lines + 1, "time": time, "kind": kind, "run": run, **content, "before": end.last}
         line = canonical(entry)
+        after = _End(end.lines + 1, hashlib.sha256(line).hexdigest(), end.size + len(line) + 1)
         try:
             if not self._is_settled and self.path.exists():
                 with open(self.path, "r+b", opener=private) as file:
-                    file.truncate(sum(len(canonical(known)) + 1 for known in entries))
-                self._write_head(len(entries), last)
+                    file.truncate(end.size)
+                self._write_head(end)
             self._is_settled = True
             with open(self.path, "ab", opener=private) as file:
                 file.write(line + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-            self._write_head(len(entries) + 1, hashlib.sha256(line).hexdigest())
+            self._write_head(after)
         except BaseException:
-            self._entries, self._is_settled = None, False
+            self._end, self._is_settled = None, False
             raise
-        entries.append(entry)
+        self._end = after
+        if kind != "message":
+            self._kept.append(entry)
 
-    def _write_head(self, lines: int, last: str) -> None:
-        write_whole(self.head, f"{lines} {last}".encode())
+    def _write_head(self, end: _End) -> None:
+        write_whole(self.head, f"{end.lines} {end.last}".encode())
 
     def find_run(self, run: str) -> Entry | None:
         """Return the entry with which a run began."""
-        return next((entry for entry in self.entries if entry["kind"] == "run" and entry["run"] == run), None)
+        return next((entry for entry in self.kept if entry["kind"] == "run" and entry["run"] == run), None)
 
     def begin(self, contract: Contract, kind: str, table: str, approved: str = "site.toml") -> None:
         """Record that a run begins, if it did not yet: its contract, its table, its epsilon, and who approved it."""
@@ -125,7 +149,7 @@ class Ledger:
 
     def find_end(self, run: str) -> Entry | None:
         """Return the entry with which a run ended; `None` as long as the coordinator has not said so."""
-        return next((entry for entry in self.entries if entry["kind"] == "end" and entry["run"] == run), None)
+        return next((entry for entry in self.kept if entry["kind"] == "end" and entry["run"] == run), None)
 
     def end(self, run: str) -> None:
         """Record that a run has ended, if it is not known yet."""
@@ -134,7 +158,7 @@ class Ledger:
 
     def spent(self, kind: str) -> float:
         """Return the sum of epsilons of all runs on a kind of table; by basic composition, whatever rows it had."""
-        runs = [entry for entry in self.entries if entry["kind"] == "run" and entry["data"] == kind]
+        runs = [entry for entry in self.kept if entry["kind"] == "run" and entry["data"] == kind]
         return float(sum(entry["privacy"].get("epsilon") or 0.0 for entry in runs))
 
     def require_budget(self, contract: Contract, kind: str, budget: float | None) -> None:
@@ -159,10 +183,10 @@ class Ledger:
             return []
         runs = {
             entry["run"]
-            for entry in self.entries
+            for entry in self.kept
             if entry["kind"] == "run" and entry["table"] == table and not covers_difference(entry["privacy"])
         } - {contract.run}
-        sums = {tuple(e["participants"]) for e in self.entries if e["kind"] == "sum" and e["run"] in runs}
+        sums = {tuple(e["participants"]) for e in self.kept if e["kind"] == "sum" and e["run"] in runs}
         return [list(members) for members in sorted(sums)]
 
 

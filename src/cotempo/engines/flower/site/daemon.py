@@ -116,14 +116,15 @@ class SiteDaemon(Daemon):
     def status(self) -> dict[str, Any]:
         """Return what people at the site ask first: is it joined, what did it do, what was spent, how much room."""
         log, runs, inbox, ledger = self.home / "site.log", self.home / "runs", RequestInbox(self.home), self.ledger
+        sent = [entry["bytes"] for entry in ledger.entries if entry["kind"] == "message"]
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         return {
             "process": self.pid,
             "paused": inbox.is_paused,
             "runs": len([*runs.iterdir()]) if runs.is_dir() else 0,
             "waiting": len(inbox.pending),
-            "messages": sum(entry["kind"] == "message" for entry in ledger.entries),
-            "bytes": sum(entry["bytes"] for entry in ledger.entries if entry["kind"] == "message"),
+            "messages": len(sent),
+            "bytes": sum(sent),
             "epsilon": {kind: ledger.spent(kind) for kind in READERS if ledger.spent(kind)},
             "budget": self.settings.privacy.budget,
             "free_bytes": shutil.disk_usage(self.kit).free,

@@ -150,7 +150,7 @@ class RequestWords:
     @cached_property
     def earlier(self) -> list[Entry]:
         """The earlier runs on this kind of table, the newest first."""
-        runs = [entry for entry in self.ledger.entries if entry["kind"] == "run" and entry["run"] != self.run]
+        runs = [entry for entry in self.ledger.kept if entry["kind"] == "run" and entry["run"] != self.run]
         return [entry for entry in reversed(runs) if entry["data"] == self.request.kind]
 
     @property
