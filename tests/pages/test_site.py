@@ -52,7 +52,7 @@ def test_the_inbox_lists_what_waits_and_the_request_says_what_would_leave(site: 
     for words in (
         "FedMean on your series", "Compare wards.", "80 rows of your series: pulse, pressure", "birch, new to you",
         "the mean of each variable over your complete rows", "No noise is added", "Sums are not masked",
-        "No run has used this table before.", "You have set no budget",
+        "No run has used your series before.", "You have set no budget", "New to you: birch",
     ):  # fmt: skip
         assert words in request, words
 

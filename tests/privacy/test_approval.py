@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +279,7 @@ def test_a_request_in_words(tmp_path: Path) -> None:
     assert "at most 74 % sure" in words.noise  # 1 / (1 + exp(-1)) is .731, rounded up: it is a bound
     assert "1 in 1,000,000" in words.noise
     assert words.noise.endswith("Of your budget of 5, 2 is spent; after this run 2 is left.")
-    assert words.compared.endswith("missing: dogwood.")
+    assert "missing: dogwood. Two sums that differ by few sites tell about these." in words.compared
     assert [(one.name, one.met) for one in words.companions] == [("birch", 1), ("cedar", 1)]
     said = [description for part in words.leaving or [] for _, description in part.fields]
     assert any("how many of your values lie in each of 64 intervals" in one for one in said)
@@ -301,3 +302,36 @@ def test_few_rows_are_never_shown_as_a_number(tmp_path: Path) -> None:
     contract = consortium.contract(method="FedMean", parameters={})
     request = Request.of(contract, ct.Series.from_arrays(np.zeros((7, 2))))
     assert RequestWords(request, service.settings, service.ledger).rows == "not shown: fewer than 50 rows"
+
+
+def words_of(tmp_path: Path, kind: str = "events", **changes: Any) -> RequestWords:
+    """Return a request's words at a site that allows what is asked."""
+    consortium, service = make_site(tmp_path, privacy={"secure_sum": False}, methods=("OneRound", "FedPP"))
+    table = next(iter(ct.make_events(clients=1, seed=0)[0].values())) if kind == "events" else None
+    contract = consortium.contract(**changes)
+    request = Request.of(contract, table or ct.Series.from_arrays(np.zeros((70, 2))))
+    return RequestWords(request, service.settings, service.ledger)
+
+
+def test_fedpp_says_how_finely_times_become_known_and_lists_no_step_that_is_not_asked(tmp_path: Path) -> None:
+    parameters = {"kernel": "time", "window": [0.0, 10.0], "cells": 400}
+    words = words_of(tmp_path, method="FedPP", parameters=parameters)
+    (said,) = [sentence for sentence in words.attention if "times of events" in sentence]
+    assert "400th of the whole time" in said
+    phases = [part.phase for part in words.leaving or []]
+    assert "span" not in phases
+    assert not {"base", "learn", "curvature"} & {*phases}
+    assert not any("reads your answer by itself" in sentence for sentence in words.attention)
+    assert all(part.fields for part in words.leaving or [])
+
+
+@pytest.mark.parametrize(("epsilon", "said"), [(1.0, "Strong"), (3.0, "Usual"), (8.0, "Weak")])
+def test_weak_noise_is_said_to_be_weak_and_runs_add_up(tmp_path: Path, epsilon: float, said: str) -> None:
+    privacy = {"secure_sum": False, "epsilon": epsilon, "ranges": [-5.0, 5.0], "delta": 1e-6, "unit": "row"}
+    words = words_of(tmp_path, "series", method="OneRound", parameters={}, privacy=privacy)
+    assert words.noise.startswith(f"{said} noise (epsilon {epsilon:g}, delta 1e-06) hides single rows.")
+    assert "A person in several rows is hidden less." in words.noise
+    assert any("weak" in sentence for sentence in words.attention) == (epsilon > 3)
+    words.ledger.path.parent.mkdir(exist_ok=True)
+    words.ledger.begin(replace(words.request.agreed, run="f" * 32), "series", "table")
+    assert f"Together with earlier runs, epsilon {2 * epsilon:g} is revealed" in words.noise

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 SWEEPS, FIRST_DEVIATION = 3, 0.1
 # A period so many times shorter than the usual gap between events is doubtful.
 SHORT_PERIOD = 10
+# Phases of functions of history, which a curve of time does without.
+OF_HISTORY = ("base", "choose", "features", "learn", "rebase", "refit", "curvature")
 # Weights of an encoder are point estimates: they take smaller steps, and their deviation means nothing.
 ENCODER_STEP, ENCODER_DEVIATION = 0.05, 1e-3
 
@@ -114,7 +116,8 @@ class FedPP(Method):
         default=CELLS,
         ge=20,
         description="cells in which events are counted, of a period where there is one, else of the whole time: "
-        "fewer are faster, and no finer than they are can a curve be; some hundred are enough for a day or week",
+        "fewer are faster and hide more of the times of events, and no finer than they are can a curve be; some "
+        "hundred are enough for a day or week",
     )
     period: float | None = Field(
         default=None,
@@ -187,7 +190,21 @@ class FedPP(Method):
             "count": base_measure.PASSES, "recount": base_measure.PASSES, "base": self.base_rounds,
             "rebase": base_measure.REFINED, "learn": self.rounds, "train": self.rounds, "refit": refit,
         }  # fmt: skip
-        return {phase: often.get(phase, 1) for phase in self.phases}
+        return {phase: often.get(phase, 1) if self._may_need(phase) else 0 for phase in self.phases}
+
+    def _may_need(self, phase: str) -> bool:
+        """Say whether these parameters allow a phase at all."""
+        if phase == "span":
+            return self.window is None
+        return phase not in OF_HISTORY or self.share == "kernel" or self.kernel != "time"
+
+    def reveals(self) -> str:
+        """Tell how finely the times of events become known."""
+        width = "the period" if self.period else "the whole time"
+        return (
+            f"The times of events of all sites together become known to a {self.cells:,}th of {width}, so that many of "
+            "them stand alone there; whose they are stays hidden. Fewer cells hide more."
+        )
 
     def needs(self, state: Any, phase: str) -> bool:
         """Say whether a phase is part of this run."""

@@ -251,6 +251,13 @@ class Method(Settings, ABC):
         """
         return {}
 
+    def reveals(self) -> str:
+        """Return in a sentence what of all clients together becomes known, for those who own the data.
+
+        Empty where sums tell no more of single events and rows than their descriptions say.
+        """
+        return ""
+
     @property
     def most_questions(self) -> Mapping[str, int]:
         """By phase, how many questions a site answers in one run; by default one, or `rounds` if the method has them.

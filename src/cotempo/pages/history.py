@@ -59,11 +59,14 @@ class PastRun:
         except CotempoError as problem:
             return f"Not known: the result cannot be read ({problem})."
         if found is None:
-            return "Not measured: there was nothing to compare on."
+            noised = self.entry["privacy"].get("epsilon") is not None
+            why = "a run with noise compares nobody" if noised else "there was nothing to compare on"
+            return f"Not measured: {why}."
         error = "" if found.error is None else f" ± {number(found.error)}"
         better = "higher" if found.higher_is_better else "lower"
         verdict = {"helped": "Joining helped you.", "harmed": "Joining did harm to you."}.get(
-            found.verdict, "No difference is shown." if found.verdict == "no difference shown" else "It was not tested."
+            found.verdict,
+            "Joining made no clear difference." if found.verdict == "no difference shown" else "It was not tested.",
         )
         return (
             f"{verdict} Alone {number(found.alone)}, together {number(found.together)}, a gain of "

@@ -38,10 +38,12 @@ class SitePage:
         return SiteService(SiteSettings.from_kit(self.kit), self.kit / "home")
 
     def show(self, template: str, service: SiteService, status: int = 200, **content: Any) -> Response:
-        """Return a page with what all pages have."""
+        """Return a page with what all pages have, such as whether the record of what left is whole."""
+        is_whole, said = SiteHistory(service).verdict
         return page(
             self.templates, template, status, root=f"/{self.secret}", site=service.settings.name,
-            is_paused=service.inbox.is_paused, waiting=len(service.inbox.pending), **content,
+            changed="" if is_whole else said, is_paused=service.inbox.is_paused,
+            waiting=len(service.inbox.pending), **content,
         )  # fmt: skip
 
     def back(self, place: str = "") -> Response:

@@ -61,6 +61,11 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
             ("setting", "value"), [(name, str(value)) for name, value in fitted.method.get_params().items()]
         ),
         "digest": found["digest"],
+        "repeated": (
+            "The noise comes from the operating system, so that a repeated run ends in another state. This one is"
+            if fitted.privacy.get("epsilon")
+            else "The same data and seed give the same state, bit for bit:"
+        ),
         "repeat": repeat_command(fitted, run),
     }
 
@@ -195,11 +200,18 @@ def model_card(fitted: Fitted) -> PageTable:
         ("Learned from", f"tables of {fitted.method.kind} of {pluralize(len(fitted.names), 'client')}"),
         ("Columns", named or "none"),
         ("Learned", f"{times[0][:16].replace('T', ' ')} UTC" if times else "unknown"),
-        ("Judged by", next((b.metric for b in fitted.benefit.values()), "not measured on held-out data")),
+        ("Judged by", _judge(fitted)),
         ("Known limits", "; ".join(fitted.advice()) or "none that this run shows; see the method's documentation"),
         ("Made with", packages),
     ]
     return PageTable(("", "about the model"), rows)
+
+
+def _judge(fitted: Fitted) -> str:
+    """Return the metric of held-out data; between organisations only the mean over clients is known."""
+    if fitted.benefit or fitted.joining.compared:
+        return next((each.metric for each in fitted.benefit.values()), type(fitted.method).metric)
+    return "not measured on held-out data"
 
 
 def repeat_command(fitted: Fitted, run: Path | None) -> str:

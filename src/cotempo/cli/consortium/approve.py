@@ -58,7 +58,8 @@ def _describe(words: "RequestWords") -> Iterator[str]:
     request = words.request
     yield f"  What it is for, in the coordinator's words: {words.purpose or 'nothing was said'}"
     yield f"  {words.about}"
-    yield f"  It would read {words.rows} of {', '.join(request.columns[:20])}."
+    columns = f": {', '.join(request.columns[:20])}" if request.columns else ""
+    yield f"  It would read {words.rows} of your {request.kind}{columns}."
     yield from (f"  Look: {sentence}" for sentence in words.attention)
     for part in words.leaving or []:
         fate = "readable as a sum" if part.is_summed else "readable by itself"

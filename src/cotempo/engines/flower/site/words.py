@@ -16,7 +16,7 @@ from cotempo.federation.method import Method, Roster
 from cotempo.federation.registry import find_method
 from cotempo.federation.rng import Rng
 from cotempo.privacy.approval import Request
-from cotempo.privacy.ledger import Entry, Ledger
+from cotempo.privacy.ledger import FEWEST, Entry, Ledger
 from cotempo.privacy.settings import Privacy
 
 QUESTIONS = {
@@ -25,6 +25,7 @@ QUESTIONS = {
     "social": "Which posts tell of the same event?",
     "networks": "What drives what, at once and some steps later?",
 }
+STRONG, USUAL = 1.0, 3.0  # the largest epsilon of noise that is called so
 LONGEST = 120  # letters of a value that a coordinator chose
 
 
@@ -35,11 +36,6 @@ class AskedSetting(NamedTuple):
     asked: str
     usual: str
     meaning: str
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether the default is asked for."""
-        return self.asked == self.usual
 
 
 class Leaving(NamedTuple):
@@ -115,8 +111,10 @@ class RequestWords:
 
     @property
     def unusual(self) -> list[AskedSetting]:
-        """The parameters that the run sets to other values than their defaults."""
-        return [one for one in self.parameters if not one.is_usual and one.name in self.request.agreed.parameters]
+        """The parameters that the run sets to other values than their defaults; not what this site makes stricter."""
+        agreed = type(self.method)(**self.request.agreed.parameters)
+        changed = {name for name in type(agreed).model_fields if getattr(agreed, name) != getattr(self.method, name)}
+        return [one for one in self.parameters if one.asked != one.usual and one.name not in changed]
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -136,42 +134,49 @@ class RequestWords:
         found = expectations(method, self.request.table)
         if found is None:
             return None
-        unknown = Expect({"": Spec((0,), description="decided by what was learned before")}, sums=True)
+        later = Spec((0,), description="sums decided by what was learned before; “Try it here” lists them")
+        unknown = Expect({"": later}, sums=True)
         return [
             Leaving(
                 phase,
                 method.most_questions.get(phase, 1),
-                (expect or unknown).sums,
-                [(_size(spec), spec.description or name) for name, spec in (expect or unknown).fields.items()],
+                expect.sums,
+                [(_size(spec), spec.description or name) for name, spec in expect.fields.items()],
             )
-            for phase, expect in found.items()
+            for phase, expect in ((phase, (each if each and each.fields else unknown)) for phase, each in found.items())
+            if method.most_questions.get(phase, 1)
         ]
 
     @cached_property
     def earlier(self) -> list[Entry]:
-        """The earlier runs on this kind of table, the newest first."""
+        """The earlier runs, the newest first."""
         runs = [entry for entry in self.ledger.kept if entry["kind"] == "run" and entry["run"] != self.run]
-        return [entry for entry in reversed(runs) if entry["data"] == self.request.kind]
+        return runs[::-1]
 
     @property
     def companions(self) -> list[Companion]:
-        """The other participants."""
+        """The other participants, and in how many runs on any table this site met them."""
         others = sorted({*self.request.agreed.participants} - {self.settings.name})
         return [Companion(name, sum(name in entry["participants"] for entry in self.earlier)) for name in others]
 
     @property
     def compared(self) -> str:
         """The participants against those of the last run on this kind of table."""
-        if not self.earlier:
-            return "No run has used this table before."
-        last, now = {*self.earlier[0]["participants"]}, {*self.request.agreed.participants}
-        when = f"your last run on {self.request.kind}, {self.earlier[0]['method']} of {self.earlier[0]['time'][:10]}"
+        same = [entry for entry in self.earlier if entry["data"] == self.request.kind]
+        if not same:
+            return f"No run has used your {self.request.kind} before."
+        last, now = {*same[0]["participants"]}, {*self.request.agreed.participants}
+        when = f"your last run on {self.request.kind}, {same[0]['method']} of {same[0]['time'][:10]}"
         changes = [
             f"{word}: {', '.join(sorted(names))}"
             for word, names in (("new", now - last), ("missing", last - now))
             if names
         ]
-        return f"Compared with {when}: {'; '.join(changes)}." if changes else f"The same sites as in {when}."
+        if not changes:
+            return f"The same sites as in {when}."
+        told = "" if self.privacy.epsilon is None else " The noise is what hides them."
+        few = f" Two sums that differ by few sites tell about these.{told}" if len(now ^ last) < FEWEST else ""
+        return f"Compared with {when}: {'; '.join(changes)}.{few}"
 
     @property
     def noise(self) -> str:
@@ -181,31 +186,57 @@ class RequestWords:
         if asked is None:
             said = "No noise is added: sums over all sites become known exactly."
         else:
-            said = f"Noise hides every single {self.privacy.unit}: epsilon {asked:g}, delta {self.privacy.delta:g}. "
-            said += explain_epsilon(asked, self.privacy.delta, self.privacy.unit)
+            unit = self.privacy.unit
+            said = f"{grade(asked)} noise (epsilon {asked:g}, delta {self.privacy.delta:g}) hides single {unit}s. "
+            said += explain_epsilon(asked, self.privacy.delta, unit)
+            said += "" if unit == "client" else f" A person in several {unit}s is hidden less."
+        together = asked or 0.0 if self.ledger.find_run(self.run) is None else 0.0
+        if asked is not None and spent:
+            sure = _percent(spent + together)
+            said += f" Together with earlier runs, epsilon {spent + together:g} is revealed: at most {sure} sure."
         if budget is None:
-            return f"{said} You have set no budget{f', and {spent:g} is spent' if spent else ''}."
-        begun = self.ledger.find_run(self.run) is not None
-        left = max(budget - spent - (0.0 if begun else asked or 0.0), 0.0)
+            return f"{said} You have set no budget" + (": each run adds to that." if asked else ".")
+        left = max(budget - spent - together, 0.0)
         return f"{said} Of your budget of {budget:g}, {spent:g} is spent; after this run {left:g} is left."
 
     @property
     def attention(self) -> list[str]:
         """What a person should look at, each in a sentence."""
         clear = [one.phase for one in self.leaving or [] if not one.is_summed]
-        new = [one.name for one in self.companions if not one.met] if self.earlier else []
-        masked = self.privacy.secure_sum
+        new = [one.name for one in self.companions if not one.met]
+        masked, epsilon = self.privacy.secure_sum, self.privacy.epsilon
         found = {
             "Sums are not masked: the coordinator can read what you send.": not masked,
             f"In {_list(clear)} the coordinator reads your answer by itself, not a sum.": masked and clear,
             "What would leave cannot be shown here: this method needs a table that only the coordinator has. Ask for a "
             "dry run.": self.leaving is None,
-            "No noise is added: what is learned can tell a little about single rows.": self.privacy.epsilon is None,
+            self.method.reveals(): epsilon is None and self.method.reveals(),
+            "No noise is added: what is learned can tell a little about single rows.": (
+                epsilon is None and not self.method.reveals()
+            ),
+            f"Noise is added, but weak: in the worst case somebody becomes {_percent(epsilon or 0.0)} sure that a "
+            f"certain {self.privacy.unit} is in your table.": epsilon is not None and epsilon > USUAL,
             f"New to you: {_list(new)}. Do you know them?": new,
             f"Settings differ from what is usual: {_list([one.name for one in self.unusual])}.": self.unusual,
             "The coordinator says nothing about what it is for. Ask.": not self.purpose,
         }
         return [words for words, holds in found.items() if holds]
+
+
+def grade(epsilon: float) -> str:
+    """Return how strong noise is, in a word.
+
+    Examples
+    --------
+    >>> grade(0.5), grade(3.0), grade(8.0)
+    ('Strong', 'Usual', 'Weak')
+    """
+    return "Strong" if epsilon <= STRONG else "Usual" if epsilon <= USUAL else "Weak"
+
+
+def _percent(epsilon: float) -> str:
+    sure = 100 / (1 + math.exp(-epsilon))
+    return f"{math.ceil(sure) if sure < 99 else 99.9 if sure < 99.9 else 100:g} %"
 
 
 def explain_epsilon(epsilon: float, delta: float, unit: str) -> str:
@@ -218,8 +249,7 @@ def explain_epsilon(epsilon: float, delta: float, unit: str) -> str:
     >>> explain_epsilon(1.0, 1e-5, "row")
     'Somebody who thinks it as likely as not that a certain row is in your table can become at most 74 % sure by all that this run reveals (with a chance of 1 in 100,000, surer).'
     """  # noqa: E501
-    sure = 100 / (1 + math.exp(-epsilon))
-    how = f"{math.ceil(sure) if sure < 99 else 99.9 if sure < 99.9 else 100:g} % sure"
+    how = f"{_percent(epsilon)} sure"
     chance = f"with a chance of 1 in {1 / delta:,.0f}, surer"
     what = "your table is the one that was used" if unit == "client" else f"a certain {unit} is in your table"
     return (

@@ -1,0 +1,5 @@
+"""``python -m cotempo`` is the command ``cotempo``."""
+
+from cotempo.cli import main
+
+main()
