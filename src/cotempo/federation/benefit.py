@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtrit
 
 from cotempo.federation.exchange import Spec
 from cotempo.typing import Floats
@@ -145,6 +144,8 @@ def benefit_error(differences: Any) -> float:
     Twice it bounds 95 % of chance also then: of two rows it is 6.5 times as wide, of ten 1.15 times. NaN for a single
     one, which tells nothing.
     """
+    from scipy.special import stdtrit
+
     count = len(differences)
     return standard_error(differences) * float(stdtrit(count - 1, 0.975)) / NORMAL if count > 1 else math.nan
 
