@@ -30,7 +30,7 @@ def test_a_file_and_an_experiment_say_the_same(
     Path("odd.toml").write_text('name = "odd"\nmethod = "OneRound"\n[data]\nsource = "odd.csv"\n')
     code, words = say(capsys, "survey", "odd.csv")
     assert code == 3
-    assert "client-1: your x2 is about 1,000 times larger than the others'" in words
+    assert "larger than the others': a prefix such as milli or kilo (1,000)?" in words
     assert say(capsys, "survey", "odd.toml") == (3, words)
     record = json.loads(say(capsys, "survey", "odd.csv", "--json")[1])
     assert record["counts"] == {"unit": 1}

@@ -22,10 +22,11 @@ from cotempo.surveys.calendar import (
     time_keys,
     wall_clock,
 )  # fmt: skip
-from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected, ratios
+from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
 from cotempo.surveys.trials import Correction, Oddity
+from cotempo.surveys.units import named
 from cotempo.typing import Array, Floats
 
 #: Each column is correlated with so many that follow it in the order of names.
@@ -35,6 +36,8 @@ PAIRS = ("levels", "steps")
 #: Figures that a kind of correction changes besides the shape of a column.
 ALSO = {"missing": ("missing", "tail", "edge"), "cumulated": ("tail",), "coding": ("lowest",)}
 MOST_SWAPPED = 40
+#: What makes figures less likely than something else, but by no more than a factor of exp(NEARLY), explains as well.
+NEARLY = 2.0
 #: Rows below which a correlation says little.
 FEWEST_PAIRS = 150
 
@@ -118,7 +121,7 @@ class SurveyedSeries(Surveyed):
         """Yield corrections of columns, of pairs of columns, and of times."""
         for column in self.table.features:
             if (column, "sign") in self.own:
-                yield from self._column_trials(column)
+                yield from self._column_trials(column, others)
                 yield from self._lag_trials(column)
         for one, two in combinations(self.table.features[:MOST_SWAPPED], 2):
             words = f"your {one} looks like the others' {two}, and the other way round: exchanged columns?"
@@ -127,23 +130,34 @@ class SurveyedSeries(Surveyed):
         yield from date_trials(self.seconds, self.own)
         yield from self._phase_trials(others)
 
-    def _column_trials(self, column: str) -> Iterator[Correction]:
+    def _column_trials(self, column: str, others: Others) -> Iterator[Correction]:
         own = self.own
-        for factor, words in ratios():
-            changed: dict[Key, float] = {
-                (column, name): own[column, name] + math.log(factor)
-                for name in ("size", "spread")
-                if (column, name) in own
-            }
-            yield Correction("unit", (column,), changed, f"your {column} {words}")
+        factor = self._ratio(column, others)
+        words = named(factor, lambda one: others.evidence(own, self._multiplied(column, one)), NEARLY)
+        if words is not None:
+            yield Correction("unit", (column,), self._multiplied(column, factor), f"your {column} {words}")
         for kind, values, words in corrected(self.column(column), self.first, own):
             names = (*SHAPE, *ALSO.get(kind, ()))
             figures = column_figures(values, self.first)
-            changed = {(column, name): figures[name] for name in names if name in figures}
+            changed: dict[Key, float] = {(column, name): figures[name] for name in names if name in figures}
+            if kind == "logarithm" and others.evidence(own | self._multiplied(column, factor), changed) < NEARLY:
+                continue  # a multiplication explains as much
             if kind == "sign" or "other way round" in words:
                 turned = [key for key in own if column in key[:-1] and key[-1] in ("daily", *PAIRS)]
                 changed |= {key: -own[key] for key in turned}
             yield Correction(kind, (column,), changed, f"your {column} {words}")
+
+    def _ratio(self, column: str, others: Others) -> float:
+        """Return the factor that brings size and spread of a column to the others'; 1 where they have none."""
+        keys = [key for key in self._multiplied(column, 1.0) if key in others.found]
+        precision = np.array([others.scale(key) ** -2 for key in keys])
+        gaps = np.array([others.mean(key) - self.own[key] for key in keys])
+        return math.exp(float(precision @ gaps / precision.sum())) if keys else 1.0
+
+    def _multiplied(self, column: str, factor: float) -> dict[Key, float]:
+        """Return the figures of a column that a multiplication changes."""
+        keys = [(column, name) for name in ("size", "spread")]
+        return {key: self.own[key] + math.log(factor) for key in keys if not math.isnan(self.own.get(key, math.nan))}
 
     def _lag_trials(self, column: str) -> Iterator[Correction]:
         pairs = [pair for pair in neighbours(self.columns) if column in pair and {*pair} <= {*self.ranks}]
