@@ -23,7 +23,12 @@ def test_a_file_and_an_experiment_say_the_same(
     monkeypatch.chdir(tmp_path)
     clients, _ = ct.make_series(clients=4, length=200, features=3, seed=0)
     ct.data.write_clients(clients, "good.csv")
-    assert say(capsys, "survey", "good.csv") == (0, "nothing was found in the tables of 4 clients\n")
+    code, words = say(capsys, "survey", "good.csv")
+    assert code == 0
+    assert words.splitlines() == [
+        "nothing was found in the tables of 4 clients",
+        "x0, x1, x2: another unit is told if it is off by 2.5 times or more",
+    ]
     odd = clients["client-1"]
     clients["client-1"] = ct.Series.from_arrays(odd.values * [1, 1, 1000])
     ct.data.write_clients(clients, "odd.csv")

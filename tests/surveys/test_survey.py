@@ -193,6 +193,25 @@ def test_where_populations_differ_as_much_as_a_unit_nothing_is_told() -> None:
     assert ct.survey(clients, progress=False).counts == {}
 
 
+def test_what_could_not_be_compared_is_said_and_what_few_sites_can_tell() -> None:
+    tables = pumps(4)
+    short = {name: table.select(np.arange(table.rows) < 40) for name, table in tables.items()}
+    fitted = ct.survey({**tables, "pump-3": short["pump-3"]}, progress=False)
+    assert fitted.answer() == "nothing was found in the tables of 4 clients"
+    assert {*fitted.limits} == {"flow", "pressure"}
+    assert "compared at 3 of 4 sites: the rest has fewer than 50 rows" in fitted.limits["flow"]
+    measured = re.search(r"off by ([\d.]+) times or more", fitted.limits["pressure"])
+    assert measured is not None
+    assert 2 < float(measured[1]) < 4
+    assert any("pressure: compared" in line for line in fitted.lines())
+    two = ct.survey({**short, "pump-0": tables["pump-0"], "pump-1": tables["pump-1"]}, progress=False)
+    assert two.lines() == [
+        "nothing could be compared in the tables of 4 clients",
+        "flow, pressure: not compared: fewer than 3 sites with 50 rows",
+    ]
+    assert ct.survey(pumps(12), progress=False).limits == {}
+
+
 def wards(clients: int = 6) -> dict[str, Events]:
     found = {}
     for number in range(clients):

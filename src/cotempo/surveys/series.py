@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 
@@ -22,11 +22,11 @@ from cotempo.surveys.calendar import (
     time_keys,
     wall_clock,
 )  # fmt: skip
-from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected
-from cotempo.surveys.others import Key, Others
-from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
-from cotempo.surveys.trials import Correction, Oddity
-from cotempo.surveys.units import named
+from cotempo.surveys.columns import FEWEST, NAMES, SHAPE, column_figures, corrected
+from cotempo.surveys.others import LEAST_OTHERS, Key, Others
+from cotempo.surveys.surveyed import NOT_COMPARED, Surveyed, vocabulary_keys
+from cotempo.surveys.trials import Correction, Oddity, enough_evidence
+from cotempo.surveys.units import SMALLEST_UNNAMED, named, number
 from cotempo.typing import Array, Floats
 
 #: Each column is correlated with so many that follow it in the order of names.
@@ -38,6 +38,7 @@ ALSO = {"missing": ("missing", "tail", "edge"), "cumulated": ("tail",), "coding"
 MOST_SWAPPED = 40
 #: What makes figures less likely than something else, but by no more than a factor of exp(NEARLY), explains as well.
 NEARLY = 2.0
+RATIOS_TRIED = np.geomspace(1.1, 1e6, 300)
 #: Rows below which a correlation says little.
 FEWEST_PAIRS = 150
 
@@ -55,6 +56,32 @@ class SurveyedSeries(Surveyed):
         daily = [key for column in columns for key in daily_keys(column)]
         pairs = [(*pair, kind) for pair in neighbours(columns) for kind in PAIRS]
         return [*table, *vocabulary_keys(columns), *each, *daily, *pairs]
+
+    @classmethod
+    def limits(cls, columns: Sequence[str], sums: Mapping[str, Floats]) -> dict[str, str]:
+        """Return what is not compared, for want of sites with enough rows, and where only large ratios are told."""
+        layout, found = cls.layout(columns), dict[str, str]()
+        place = {key: index for index, key in enumerate(layout)}
+        everyone = Others.of_sums(sums, layout, None).found
+        for column in columns:
+            sites = round(sums["total"][place[column, "has"]])
+            looked = round(sums["known"][place[column, "missing"]])
+            if looked <= LEAST_OTHERS:
+                found[column] = NOT_COMPARED
+                continue
+            keys: list[Key] = [(column, name) for name in ("size", "spread") if (column, name) in everyone]
+            others = {
+                key: (everyone[key][0] - 1, *everyone[key][1:]) for key in keys if everyone[key][0] > LEAST_OTHERS
+            }
+            least = least_told(Others(others), len(columns))
+            said = []
+            if looked < sites:
+                said.append(f"compared at {looked} of {sites} sites: the rest has fewer than {FEWEST} rows")
+            if least > SMALLEST_UNNAMED:
+                said.append(f"another unit is told if it is off by {number(math.ceil(2 * least) / 2)} times or more")
+            if said:
+                found[column] = "; ".join(said)
+        return found
 
     @cached_property
     def first(self) -> Array:
@@ -230,6 +257,16 @@ class SurveyedSeries(Surveyed):
             yield Oddity(
                 "missing", column, (column, "missing"), 0.3, f"far more of your {column} is missing than of the others'"
             )
+
+
+def least_told(others: Others, columns: int) -> float:
+    """Return the smallest ratio that a column has to be off by to be told, 1 where it has no size."""
+    means = {key: others.mean(key) for key in others.found}
+    for ratio in RATIOS_TRIED if means else ():
+        off = {key: mean + math.log(ratio) for key, mean in means.items()}
+        if others.evidence(off, means) >= enough_evidence(columns):
+            return float(ratio)
+    return float(RATIOS_TRIED[-1]) if means else 1.0
 
 
 def neighbours(columns: Sequence[str]) -> list[tuple[str, str]]:
