@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series
+from cotempo.data.faults import say_unlike
 from cotempo.data.html import html_table
 from cotempo.data.tables import numbered, pluralize
 from cotempo.errors import DataError, ParameterError, Problem, nearest, warn
@@ -36,8 +37,6 @@ ONE_DEVIATION = 0.6827
 MOST_SHOWN = 8  # clients in a report
 HISTORY = 10  # windows before its end that a forecast looks at
 FEWEST_DRAWS = 20
-FEWEST_VALUES = 10
-FAR_AWAY, FAR_WIDER = 2.0, 8.0  # in widths of the range that was learned from
 
 
 class FilledRows(NamedTuple):
@@ -258,15 +257,8 @@ class FittedSeries(Saved, ABC):
         low, high = self.known_ranges()
         for name, least, most in zip([self.features[k] for k in self.order], low, high, strict=False):
             values = series.values[:, series.features.index(name)] if name in series.features else np.zeros(0)
-            values = values[np.isfinite(values)]
-            if len(values) < FEWEST_VALUES or not most > least:
-                continue
-            first, last = np.quantile(values, [0.05, 0.95])
-            away = max(first - most, least - last, 0.0) / (most - least)
-            wider = (last - first) / (most - least)
-            if away > FAR_AWAY or wider > FAR_WIDER:
-                got = f"{first:.4g} to {last:.4g} here, {least:.4g} to {most:.4g} where the model learned"
-                warn(f"{name!r} is mostly {got}: another unit or sensor? What is filled may mean nothing")
+            if unlike := say_unlike(values, least, most):
+                warn(f"{name!r} {unlike} What is filled may mean nothing")
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
