@@ -44,6 +44,30 @@ def plants(kind: str) -> dict[str, Series]:
     return {name: table(odd(part, kind) if name == "d" else part) for name, part in holes.items()}
 
 
+def test_a_stuck_sensor_tells_nothing_of_other_cells():
+    _, truth = plant(0, 800)
+    model = ct.SeriesMoments(window=8).fit(table(truth))
+    given, blank = truth.copy(), truth.copy()
+    given[300:360, 1] = blank[300, 1] = truth[300, 1] + 1
+    blank[301:360, 1] = np.nan
+    for part in (given, blank):
+        part[310:350, 0] = np.nan
+    expected = model.impute(table(blank))
+    with pytest.warns(UserWarning, match=r"60 rows, from 300 to 359: a stuck sensor\? .* are kept"):
+        kept = model.impute(table(given), draws=3)
+    np.testing.assert_array_equal(kept.values[:, 0], expected.values[:, 0])
+    np.testing.assert_array_equal(kept.values[300:360, 1], given[300:360, 1])
+    assert (kept.low[300:360, 1] == kept.high[300:360, 1]).all()
+    assert not kept.missing[300:360, 1].any()
+    with pytest.warns(UserWarning, match="are filled"):
+        filled = model.impute(table(given), fill_stuck=True)
+    np.testing.assert_array_equal(filled.values, expected.values)
+    end = given[:360].copy()
+    with pytest.warns(UserWarning, match="not looked at"):
+        ahead = model.forecast(table(end), 3)
+    np.testing.assert_array_equal(ahead.values, model.forecast(table(blank[:360]), 3).values)
+
+
 @pytest.mark.parametrize("kind", ["sign of missing", "unit", "spikes"])
 @pytest.mark.filterwarnings("ignore::cotempo.errors.DataWarning")
 def test_an_odd_plant_harms_nobody(kind: str):

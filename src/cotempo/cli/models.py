@@ -158,12 +158,13 @@ def impute(
     level: Levels = DEFAULT_LEVELS,
     client: Client = None,
     seed: Seed = 0,
+    fill_stuck: Annotated[bool, typer.Option("--fill-stuck", help="Fill cells of a stuck sensor, too.")] = False,
 ) -> Output:
     """Fill what is missing in series, with the bounds of intervals, and a column that says which cells were filled."""
     levels = level[0] if len(level) == 1 else tuple(level)
 
     def filled(model: Any, table: Any) -> Any:
-        found = model.impute(table, draws, level=levels, seed=seed)
+        found = model.impute(table, draws, level=levels, seed=seed, fill_stuck=fill_stuck)
         frame = found.to_frame()
         for name, gone in zip(found.features, found.missing.T, strict=True):
             frame[f"{name}_filled"] = gone

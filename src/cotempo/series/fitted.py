@@ -71,8 +71,18 @@ class FittedSeries(Saved, ABC):
     calibration: Calibration
     timing: Timing
 
-    def impute(self, series: Any, draws: int = 1, *, level: float | Sequence[float] = 0.9, seed: int = 0) -> Imputed:
+    def impute(
+        self,
+        series: Any,
+        draws: int = 1,
+        *,
+        level: float | Sequence[float] = 0.9,
+        seed: int = 0,
+        fill_stuck: bool = False,
+    ) -> Imputed:
         """Return the same table without gaps: missing cells are filled, and so are rows missing on a regular grid.
+
+        Where a sensor is stuck, which is warned of, its cells tell nothing of the others, as they do not in learning.
 
         Parameters
         ----------
@@ -85,13 +95,21 @@ class FittedSeries(Saved, ABC):
             one for no intervals.
         seed
             Of the draws.
+        fill_stuck
+            Whether cells of a stuck sensor are filled, too, but for the first; else they are kept as they are.
         """
         levels = self._check(draws, level)
         table = self.table(series)
-        columns = self.columns(table)
-        found = self._impute(self.rows(table, columns), draws, levels, seed)
-        values, widths = (put_back(part, columns) for part in (found.values, found.widths))
-        drawn = None if found.draws is None else put_back(found.draws, columns)
+        columns, told = (
+            self.columns(table),
+            believed(table, "filled" if fill_stuck else "kept; fill_stuck=True fills them"),
+        )
+        table = told if fill_stuck else table
+        found = self._impute(self.rows(told, columns), draws, levels, seed)
+        kept = ~np.isnan(table.values)
+        values = np.where(kept, table.values, put_back(found.values, columns))
+        widths = np.where(kept, 0.0, put_back(found.widths, columns))
+        drawn = None if found.draws is None else np.where(kept, table.values, put_back(found.draws, columns))
         return Imputed.of(
             table, values, levels if np.ndim(level) else levels[0], values - widths, values + widths, drawn
         )
@@ -169,8 +187,9 @@ class FittedSeries(Saved, ABC):
             Rows to add to each sequence, or where times are dates how long, such as ``"24h"``.
         """
         levels, horizon = self._check(draws, level), self.timing.count_rows(horizon)
-        past = keep_last(self.table(series), HISTORY * self.window)
-        columns, longer, count, found = self.columns(past), past, len(past.sequence_names()), []
+        table, length = self.table(series), HISTORY * self.window
+        past, longer = keep_last(table, length), keep_last(believed(table, "not looked at"), length)
+        columns, count, found = self.columns(past), len(past.sequence_names()), []
         for first in range(0, horizon, self.window):
             steps = min(self.window, horizon - first)
             longer, new = lengthen(longer, steps)
@@ -291,6 +310,14 @@ def on_grid(series: Series) -> Series:
         if len(series.pieces()) > len(series.sequence_names()):
             warnings.warn(f"rows missing in time stay missing: {error}", stacklevel=4)
         return series
+
+
+def believed(series: Series, done: str) -> Series:
+    """Return a series without what stuck sensors repeat, with a warning that says what is `done` with such cells."""
+    words = [each for some in series.say_stuck().values() for each in some]
+    for each in words:
+        warn(f"{each} Its cells tell nothing of others, and are {done}")
+    return series.without_stuck() if words else series
 
 
 def keep_last(series: Series, count: int) -> Series:
