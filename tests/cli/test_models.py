@@ -378,3 +378,49 @@ def test_messages_show_every_size(cotempo: Command, plants: str) -> None:
         f"products: float64 {first['fields']['products']['shape']}, then {second['fields']['products']['shape']}"
         in said
     )
+
+
+@pytest.fixture
+def pumps(cotempo: Command, tmp_path: Path) -> Path:
+    """A run of two sites whose columns have names of their own, and whose missing cells have a sign."""
+    (tmp_path / "raw").mkdir()
+    for name, called in (("kobe", ["t", "p"]), ("oslo", ["temp", "press"])):
+        pump_frame(called, seed=len(name) + ord(name[0])).to_csv(tmp_path / "raw" / f"{name}.csv", index=False)
+    (tmp_path / "e.toml").write_text(
+        'method = "FedMoments"\nname = "pumps"\n[FedMoments]\nwindow = 8\ncompare = false\n[data]\nsource = "raw"\n'
+        'missing = [-999]\nresample = {kobe = "2h", oslo = "2h"}\n'
+        '[data.columns]\nkobe = {heat = "t", pressure = "p"}\noslo = {heat = "temp", pressure = "press"}\n'
+    )
+    said = cotempo("run", "e.toml")
+    assert said.code == 0, said.err
+    return tmp_path
+
+
+def pump_frame(called: list[str], seed: int, rows: int = 120) -> pd.DataFrame:
+    values = np.cumsum(np.random.default_rng(seed).normal(size=(rows, 2)), axis=0).round(3)
+    values[5:8, 0] = -999
+    time = pd.date_range("2025-04-01", periods=rows, freq="h", tz="UTC").strftime("%Y-%m-%dT%H:%MZ")
+    return pd.DataFrame({"time": time, **dict(zip(called, values.T, strict=True))})
+
+
+def test_new_data_may_be_of_a_newcomer_beside_others(cotempo: Command, pumps: Path) -> None:
+    (pumps / "new").mkdir()
+    pump_frame(["t", "p"], 5).replace(-999, 0.5).to_csv(pumps / "new" / "kobe.csv", index=False)
+    pump_frame(["heat", "pressure"], 6).to_csv(pumps / "new" / "lima.csv", index=False)
+    said = cotempo("impute", "runs/pumps", "new", "--out", "filled.csv")
+    assert said.code == 3
+    assert "columns= must name sources" not in said.err
+    assert "left out: client lima: its model must be known" in said.err
+    assert pd.read_csv(pumps / "filled.csv").groupby("client").size().to_dict() == {"kobe": 60}
+    (pumps / "new" / "lima.csv").unlink()
+    said = cotempo("impute", "runs/pumps", "new", "--out", "filled.csv")
+    assert (said.code, said.err) == (0, "")  # -999 need not be in new tables
+
+
+def test_new_data_without_a_feature_are_filled_with_a_warning(cotempo: Command, pumps: Path) -> None:
+    pump_frame(["temp", "press"], 7)[["time", "temp"]].to_csv(pumps / "oslo.csv", index=False)
+    for verb, more in (("impute", ()), ("predict", ("--horizon", 2))):
+        said = cotempo(verb, "runs/pumps", "oslo.csv", *more, "--out", "filled.csv")
+        assert said.code == 0, said.err
+        assert "not measured here, taken as missing in all rows: 'pressure'" in said.err
+        assert pd.read_csv(pumps / "filled.csv")["pressure"].notna().all()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cotempo.data import Table
 
+NO_FEATURES = ("client", "sequence", "time")  # what every table of series has
 SUFFIXES = (".csv", ".parquet")
 
 
@@ -355,9 +356,13 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
         if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
     }
     # INPUT may be of some clients only: name all of the run's, so that the others are not taken for misspelt.
-    names, plain = fitted.outcome.schemas, {"columns": {}, "zone": "", "date_format": ""}
-    every = {option: dict.fromkeys(names, plain[option]) | each for option, each in by_client.items()}
+    # Nor need the run know a newcomer's.
+    sources = sources_of(given)
+    known, plain = [*fitted.outcome.schemas, *sources], {"columns": {}, "zone": "", "date_format": ""}
+    every = {option: dict.fromkeys(known, plain[option]) | each for option, each in by_client.items()}
     settings = settings.model_copy(update=every)
+    if fitted.method.kind == "series":
+        settings = settings.model_copy(update={"columns": columns_there(settings.columns, sources)})
     if client is not None:
         settings = settings.model_copy(update={option: each.get(client) for option, each in by_client.items()})
     elif (
@@ -370,21 +375,53 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
             f"{given.name} must be a client's table: [data] {' and '.join(by_client)} of this run differ by client; "
             f"say whose it is with --client ({names})"
         )
-    try:
-        tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
-    except DataError as error:  # new posts may come without the labels that the run's own had
-        if {problem.column for problem in error.problems} != {"event"}:
-            raise
-        tables = settings.without_column("event").read_tables(given, fitted.method.kind)
+    steps = settings.resample if isinstance(settings.resample, dict) else {}
+    if steps:
+        settings = settings.model_copy(update={"resample": None})
+    with warnings.catch_warnings():
+        # Signs that the run's own tables had need not be in others.
+        warnings.filterwarnings("ignore", message=".*no cell holds this sign, which missing=")
+        try:
+            tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
+        except DataError as error:  # new posts may come without the labels that the run's own had
+            if {problem.column for problem in error.problems} != {"event"}:
+                raise
+            tables = settings.without_column("event").read_tables(given, fitted.method.kind)
     if client is not None:
         if len(tables) != 1:
             raise DataError(f"{given} must hold one client's table to use with --client, it holds {len(tables)}")
         fitted[client]  # a name that is not known is refused
         tables = {client: next(iter(tables.values()))}
+    found: dict[str, Any] = tables
+    tables = {name: table.resample(steps[name]) if steps.get(name) else table for name, table in found.items()}
     for name, table in tables.items():
         if name in fitted.outcome.schemas:
             fitted.outcome.schemas[name].clock.match(table.clock)
     return tables
+
+
+def sources_of(given: Path) -> dict[str, set[str]]:
+    """Return the columns of each source of a file or folder, by the client it is named after."""
+    from cotempo.data.problems import Problems
+    from cotempo.data.read.sources import column_names, source_name, split_source
+
+    try:
+        return {source_name(part, name): {*column_names(part)} for name, part in split_source(given, Problems())}
+    except DataError:
+        return {}  # a reader says why
+
+
+def columns_there(columns: Any, sources: Mapping[str, set[str]]) -> Any:
+    """Return what columns are called, as a run says it, without features that a source does not have."""
+    if not columns or not sources:
+        return columns
+    if any(isinstance(each, dict) for each in columns.values()):
+        return {
+            name: columns_there(each, {name: sources[name]}) if name in sources else each
+            for name, each in columns.items()
+        }
+    there = set[str]().union(*sources.values())
+    return {name: called for name, called in columns.items() if called in there or name in NO_FEATURES}
 
 
 def write_frames(frames: Mapping[str, pd.DataFrame], out: Path) -> Output:

@@ -265,7 +265,18 @@ class FittedSeries(Saved, ABC):
         found = as_series(series)
         self.timing.match(found)
         self.warn_of_units(found)
-        return on_grid(found)
+        return on_grid(self._completed(found))
+
+    def _completed(self, series: Series) -> Series:
+        """Return a series with columns of missing values for features that it lacks, of a table that has others."""
+        lacking = tuple(name for name in self.features if name not in series.features)
+        if not lacking or len(lacking) == len(self.features) or {*series.features} - {*self.features}:
+            return series  # which `columns` accepts or refuses
+        warn(f"not measured here, taken as missing in all rows: {', '.join(map(repr, lacking))}")
+        values = np.concatenate([series.values, np.full((series.rows, len(lacking)), np.nan)], axis=1)
+        whole = replace(series, features=(*series.features, *lacking), values=values)
+        order = [whole.features.index(name) for name in self.features]
+        return replace(whole, features=self.features, values=values[:, order])
 
     def known_ranges(self) -> Floats:
         """Return the 5 and 95 % quantile of each feature learned from, ``(2, features)``; none where unknown."""
