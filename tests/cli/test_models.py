@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -387,7 +389,7 @@ def pumps(cotempo: Command, tmp_path: Path) -> Path:
     for name, called in (("kobe", ["t", "p"]), ("oslo", ["temp", "press"])):
         pump_frame(called, seed=len(name) + ord(name[0])).to_csv(tmp_path / "raw" / f"{name}.csv", index=False)
     (tmp_path / "e.toml").write_text(
-        'method = "FedMoments"\nname = "pumps"\n[FedMoments]\nwindow = 8\ncompare = false\n[data]\nsource = "raw"\n'
+        'method = "FedMoments"\nname = "pumps"\n[FedMoments]\nwindow = 8\n[data]\nsource = "raw"\n'
         'missing = [-999]\nresample = {kobe = "2h", oslo = "2h"}\n'
         '[data.columns]\nkobe = {heat = "t", pressure = "p"}\noslo = {heat = "temp", pressure = "press"}\n'
     )
@@ -424,3 +426,34 @@ def test_new_data_without_a_feature_are_filled_with_a_warning(cotempo: Command, 
         assert said.code == 0, said.err
         assert "not measured here, taken as missing in all rows: 'pressure'" in said.err
         assert pd.read_csv(pumps / "filled.csv")["pressure"].notna().all()
+
+
+def test_init_shows_how_tables_are_read_and_where_parameters_go(cotempo: Command, pumps: Path) -> None:
+    for more in (("--method", "OneRound"), ()):
+        assert cotempo("init", "made.toml", "--data", "raw", *more, "--force").code == 0
+        text = (pumps / "made.toml").read_text()
+        method = tomllib.loads(text)["method"]
+        assert tomllib.loads(text)[method] == {}
+        for key in ("columns", "zone", "date_format"):
+            assert f"# {key} = {{kobe = " in text
+        commented = [line for line in text.splitlines() if line.startswith("# ") and " = " in line]
+        for line in commented:  # each can be used as it is
+            found = tomllib.loads(text.replace(line, line.removeprefix("# ")))
+            place = found["data"] if text.index(line) < text.index(f"[{method}]") else found[method]
+            assert line.removeprefix("# ").partition(" = ")[0] in place
+        assert any(line.startswith("# missing = ") for line in commented)
+
+
+def test_a_window_of_series_is_not_drawn_from_a_date_on(cotempo: Command, pumps: Path) -> None:
+    said = cotempo("sample", "runs/pumps", "--start", "2025-04-01", "--out", "drawn.csv")
+    assert said.code == 2
+    assert "--start and --end must be left out" in said.err
+    assert not (pumps / "drawn.csv").exists()
+
+
+def test_files_of_tables_have_plain_names(cotempo: Command, plants: str, tmp_path: Path) -> None:
+    assert cotempo("export", plants, "--out", "tables").code == 0
+    names = [path.stem for path in (tmp_path / "tables").iterdir()]
+    assert "sensors-errors-in-their-own-units" in names
+    assert all(re.fullmatch(r"[\w-]+", name) for name in names)
+    assert "-0.0" not in (tmp_path / "tables" / "benefit.csv").read_text().replace(",", " ").split()

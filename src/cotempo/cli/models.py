@@ -193,6 +193,11 @@ def sample(
                 raise ParameterError("--start and --end must say when sequences of events begin and end")
             drawn = model.sample(*(as_time(when, model.clock, formats) for when in (start, end)), seed, number)
         else:
+            if start is not None or end is not None:
+                raise ParameterError(
+                    "--start and --end must be left out where the method learns from series: time begins with 0 in "
+                    "each drawn window"
+                )
             drawn, clock = model.sample(number, seed=seed), window_time(model)
         frames[name] = drawn.to_frame()
     written = write_frames(frames, out)
@@ -244,7 +249,7 @@ def export(
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, frame in tables.items():
-        paths.append(folder / f"{name}.csv")
+        paths.append(folder / f"{file_name(name)}.csv")
         frame.rename(columns=without_formula).map(without_formula).to_csv(paths[-1], index=False)
     if figures:
         drawn = {**fitted.figures(), **({"Gain of each client": Fitted.plot(fitted)} if fitted.benefit else {})}
