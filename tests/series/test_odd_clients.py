@@ -9,6 +9,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
+from cotempo.report.content import benefit_table
 from cotempo.series.moments.moments import find_units, sum_units
 from cotempo.series.moments.personal import hide_alike
 from cotempo.series.windows import SeriesRows
@@ -116,6 +117,10 @@ def test_a_client_that_others_would_harm_keeps_its_own_model_and_that_is_said():
     assert np.array_equal(ours.high, own.high)
     assert fitted.benefit["west"].gain == 0
     assert any("would harm" in line and "west" in line for line in fitted.advice())
+    verdicts = fitted.tables()["benefit"].set_index("client")["verdict"]
+    assert verdicts["west"] == "kept its own model"
+    assert "kept its own model" in fitted._repr_html_()
+    assert any("kept its own model" in map(str, row) for row in benefit_table(fitted).rows)
 
 
 def test_a_larger_unit_at_one_client_leaves_the_common_scale():
