@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -380,3 +382,80 @@ def test_messages_show_every_size(cotempo: Command, plants: str) -> None:
         f"products: float64 {first['fields']['products']['shape']}, then {second['fields']['products']['shape']}"
         in said
     )
+
+
+@pytest.fixture
+def pumps(cotempo: Command, tmp_path: Path) -> Path:
+    """A run of two sites whose columns have names of their own, and whose missing cells have a sign."""
+    (tmp_path / "raw").mkdir()
+    for name, called in (("kobe", ["t", "p"]), ("oslo", ["temp", "press"])):
+        pump_frame(called, seed=len(name) + ord(name[0])).to_csv(tmp_path / "raw" / f"{name}.csv", index=False)
+    (tmp_path / "e.toml").write_text(
+        'method = "FedMoments"\nname = "pumps"\n[FedMoments]\nwindow = 8\n[data]\nsource = "raw"\n'
+        'missing = [-999]\nresample = {kobe = "2h", oslo = "2h"}\n'
+        '[data.columns]\nkobe = {heat = "t", pressure = "p"}\noslo = {heat = "temp", pressure = "press"}\n'
+    )
+    said = cotempo("run", "e.toml")
+    assert said.code == 0, said.err
+    return tmp_path
+
+
+def pump_frame(called: list[str], seed: int, rows: int = 120) -> pd.DataFrame:
+    values = np.cumsum(np.random.default_rng(seed).normal(size=(rows, 2)), axis=0).round(3)
+    values[5:8, 0] = -999
+    time = pd.date_range("2025-04-01", periods=rows, freq="h", tz="UTC").strftime("%Y-%m-%dT%H:%MZ")
+    return pd.DataFrame({"time": time, **dict(zip(called, values.T, strict=True))})
+
+
+def test_new_data_may_be_of_a_newcomer_beside_others(cotempo: Command, pumps: Path) -> None:
+    (pumps / "new").mkdir()
+    pump_frame(["t", "p"], 5).replace(-999, 0.5).to_csv(pumps / "new" / "kobe.csv", index=False)
+    pump_frame(["heat", "pressure"], 6).to_csv(pumps / "new" / "lima.csv", index=False)
+    said = cotempo("impute", "runs/pumps", "new", "--out", "filled.csv")
+    assert said.code == 3
+    assert "columns= must name sources" not in said.err
+    assert "left out: client lima: its model must be known" in said.err
+    assert pd.read_csv(pumps / "filled.csv").groupby("client").size().to_dict() == {"kobe": 60}
+    (pumps / "new" / "lima.csv").unlink()
+    said = cotempo("impute", "runs/pumps", "new", "--out", "filled.csv")
+    assert (said.code, said.err) == (0, "")  # -999 need not be in new tables
+
+
+def test_new_data_without_a_feature_are_filled_with_a_warning(cotempo: Command, pumps: Path) -> None:
+    pump_frame(["temp", "press"], 7)[["time", "temp"]].to_csv(pumps / "oslo.csv", index=False)
+    for verb, more in (("impute", ()), ("predict", ("--horizon", 2))):
+        said = cotempo(verb, "runs/pumps", "oslo.csv", *more, "--out", "filled.csv")
+        assert said.code == 0, said.err
+        assert "not measured here, taken as missing in all rows: 'pressure'" in said.err
+        assert pd.read_csv(pumps / "filled.csv")["pressure"].notna().all()
+
+
+def test_init_shows_how_tables_are_read_and_where_parameters_go(cotempo: Command, pumps: Path) -> None:
+    for more in (("--method", "OneRound"), ()):
+        assert cotempo("init", "made.toml", "--data", "raw", *more, "--force").code == 0
+        text = (pumps / "made.toml").read_text()
+        method = tomllib.loads(text)["method"]
+        assert tomllib.loads(text)[method] == {}
+        for key in ("columns", "zone", "date_format"):
+            assert f"# {key} = {{kobe = " in text
+        commented = [line for line in text.splitlines() if line.startswith("# ") and " = " in line]
+        for line in commented:  # each can be used as it is
+            found = tomllib.loads(text.replace(line, line.removeprefix("# ")))
+            place = found["data"] if text.index(line) < text.index(f"[{method}]") else found[method]
+            assert line.removeprefix("# ").partition(" = ")[0] in place
+        assert any(line.startswith("# missing = ") for line in commented)
+
+
+def test_a_window_of_series_is_not_drawn_from_a_date_on(cotempo: Command, pumps: Path) -> None:
+    said = cotempo("sample", "runs/pumps", "--start", "2025-04-01", "--out", "drawn.csv")
+    assert said.code == 2
+    assert "--start and --end must be left out" in said.err
+    assert not (pumps / "drawn.csv").exists()
+
+
+def test_files_of_tables_have_plain_names(cotempo: Command, plants: str, tmp_path: Path) -> None:
+    assert cotempo("export", plants, "--out", "tables").code == 0
+    names = [path.stem for path in (tmp_path / "tables").iterdir()]
+    assert "sensors-errors-in-their-own-units" in names
+    assert all(re.fullmatch(r"[\w-]+", name) for name in names)
+    assert "-0.0" not in (tmp_path / "tables" / "benefit.csv").read_text().replace(",", " ").split()

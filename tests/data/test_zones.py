@@ -180,3 +180,11 @@ def test_arrays_of_dates_and_lengths_of_time() -> None:
             series.regular(step)
     with pytest.raises(DataError, match="a length of time must be a number above 0, got '1h'"):
         Series.from_arrays(np.ones((6, 1))).regular("1h")
+
+
+def test_the_hour_that_comes_twice_is_one_fault() -> None:
+    local = pd.date_range("2024-10-26 20:00", periods=20, freq="h", tz="Europe/Berlin").tz_localize(None)
+    frame = pd.DataFrame({"time": local.strftime("%Y-%m-%d %H:%M"), "x": range(20)})
+    with pytest.raises(DataError) as error:
+        read_series({"a": frame}, zone="Europe/Berlin")
+    assert all("had once" in str(problem) for problem in error.value.problems)

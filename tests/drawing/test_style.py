@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
@@ -115,3 +116,17 @@ def example(panels: int = 1) -> Figure:
         axes.fill_between(range(3), [-1.0, 1.0, 3.0], [1.0, 3.0, 5.0], color=SERIES[1], label="band")
         axes.set_title(f"panel {place}")
     return figure
+
+
+@pytest.mark.parametrize(
+    "hours", [0.04, 0.5, 2.9, 20, 47, 60, 65, 71, 73, 24 * 40, 24 * 61, 24 * 89, 24 * 800, 24 * 1090]
+)
+def test_any_span_of_dates_has_ticks_without_a_warning(hours: float) -> None:
+    figure, (axes,) = make_panels(1)
+    clock = Clock("h", "UTC")
+    axes.plot(clock.dates_of(np.array([480_000.3, 480_000.3 + hours])), [0, 1])
+    show_dates(axes, clock)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure.draw_without_rendering()
+    assert 2 <= len(axes.get_xticks()) <= 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 import cotempo as ct
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, DataWarning, ParameterError
 from cotempo.networks.forecast import StateSpace
 from cotempo.networks.network import Network, simulate_svar
 
@@ -180,3 +181,19 @@ def test_without_noise_what_is_missing_is_refused() -> None:
 def test_means_and_noise_have_one_number_per_variable() -> None:
     with pytest.raises(DataError, match=r"noise must have one number per variable, \(3,\), got \(2,\)"):
         replace(NETWORK, noise=np.ones(2))
+
+
+def test_raw_counts_for_a_network_of_logarithms_are_warned_of() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=3, samples=600, seed=0)
+    logs = {name: replace(table, values=table.values + 8) for name, table in clients.items()}
+    network = ct.OneRound().fit(logs, progress=False).network
+    assert network.scale is not None
+    own = logs["client-1"].select(np.arange(150))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        network.forecast(own, 2)
+        network.forecast(own.select(np.arange(12)), 2)
+    counts = replace(own, values=np.exp2(own.values))
+    for levels in ("common", "own"):
+        with pytest.warns(DataWarning, match="another unit or sensor"):
+            replace(network, levels=levels).forecast(counts, 2)

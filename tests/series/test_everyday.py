@@ -11,7 +11,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, DataWarning, ParameterError
 from cotempo.progress import Progress
 from cotempo.series import FedTDD
 
@@ -284,6 +284,33 @@ def test_another_unit_is_warned_of(moments, plant):
     for other in (plant.values * np.array([1000, 1]), plant.values + np.array([0, 273.15])):
         with pytest.warns(UserWarning, match="another unit or sensor"):
             moments.impute(replace(plant, values=other))
+
+
+def test_fahrenheit_and_gallons_are_warned_of_where_ranges_do_not_meet():
+    learned, new = sensors(1200, seed=2), sensors(300, seed=3)
+    learned, new = (replace(part, values=60 + 10 * part.values) for part in (learned, new))
+    model = ct.SeriesMoments(window=24).fit(learned)
+    for factor, offset in ((1.8, 32), (4.403, 0)):
+        other = new.values.copy()
+        other[:, 0] = factor * other[:, 0] + offset
+        with pytest.warns(DataWarning, match="another unit or sensor"):
+            model.forecast(replace(new, values=other), 3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_season_later_is_no_other_unit(seed):
+    rng = np.random.default_rng(seed)
+    hours, wind = np.arange(8760), np.zeros(8760)
+    for hour in range(1, 8760):
+        wind[hour] = 0.985 * wind[hour - 1] + 0.7 * rng.normal()
+    air = 10 - 10 * np.cos(2 * np.pi * hours / 8760) + 4 * np.sin(2 * np.pi * (hours - 9) / 24) + wind
+    winter = Series.from_arrays(air[:1440, None], 3600.0 * hours[:1440], ("air",))
+    model = ct.SeriesMoments(window=24).fit(winter)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for day in (75, 105, 150, 180, 240):
+            part = slice(24 * day, 24 * day + 300)
+            model.forecast(Series.from_arrays(air[part, None], 3600.0 * hours[part], ("air",)), 3)
 
 
 def test_the_mean_at_the_time_of_day_is_a_baseline(moments):

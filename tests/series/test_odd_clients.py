@@ -9,6 +9,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
+from cotempo.report.content import benefit_table
 from cotempo.series.moments.moments import find_units, sum_units
 from cotempo.series.moments.personal import hide_alike
 from cotempo.series.windows import SeriesRows
@@ -42,6 +43,30 @@ def odd(values: np.ndarray, kind: str) -> np.ndarray:
 def plants(kind: str) -> dict[str, Series]:
     holes = {name: plant(seed)[0] for seed, name in enumerate("abcd")}
     return {name: table(odd(part, kind) if name == "d" else part) for name, part in holes.items()}
+
+
+def test_a_stuck_sensor_tells_nothing_of_other_cells():
+    _, truth = plant(0, 800)
+    model = ct.SeriesMoments(window=8).fit(table(truth))
+    given, blank = truth.copy(), truth.copy()
+    given[300:360, 1] = blank[300, 1] = truth[300, 1] + 1
+    blank[301:360, 1] = np.nan
+    for part in (given, blank):
+        part[310:350, 0] = np.nan
+    expected = model.impute(table(blank))
+    with pytest.warns(UserWarning, match=r"60 rows, from 300 to 359: a stuck sensor\? .* are kept"):
+        kept = model.impute(table(given), draws=3)
+    np.testing.assert_array_equal(kept.values[:, 0], expected.values[:, 0])
+    np.testing.assert_array_equal(kept.values[300:360, 1], given[300:360, 1])
+    assert (kept.low[300:360, 1] == kept.high[300:360, 1]).all()
+    assert not kept.missing[300:360, 1].any()
+    with pytest.warns(UserWarning, match="are filled"):
+        filled = model.impute(table(given), fill_stuck=True)
+    np.testing.assert_array_equal(filled.values, expected.values)
+    end = given[:360].copy()
+    with pytest.warns(UserWarning, match="not looked at"):
+        ahead = model.forecast(table(end), 3)
+    np.testing.assert_array_equal(ahead.values, model.forecast(table(blank[:360]), 3).values)
 
 
 @pytest.mark.parametrize("kind", ["sign of missing", "unit", "spikes"])
@@ -92,6 +117,10 @@ def test_a_client_that_others_would_harm_keeps_its_own_model_and_that_is_said():
     assert np.array_equal(ours.high, own.high)
     assert fitted.benefit["west"].gain == 0
     assert any("would harm" in line and "west" in line for line in fitted.advice())
+    verdicts = fitted.tables()["benefit"].set_index("client")["verdict"]
+    assert verdicts["west"] == "kept its own model"
+    assert "kept its own model" in fitted._repr_html_()
+    assert any("kept its own model" in map(str, row) for row in benefit_table(fitted).rows)
 
 
 def test_a_larger_unit_at_one_client_leaves_the_common_scale():

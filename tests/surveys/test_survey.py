@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -48,8 +49,8 @@ def change(column: int, how: Callable[[np.ndarray], np.ndarray]) -> Callable[[Se
 
 FAULTS: dict[str, tuple[Callable[[Series], Series], str, str]] = {
     "fahrenheit": (change(0, lambda x: 1.8 * x + 32), "unit", "degrees Fahrenheit against Celsius"),
-    "milli": (change(1, lambda x: 1000 * x), "unit", "1,000 times larger"),
-    "glucose": (change(1, lambda x: x / 18.016), "unit", "18 times smaller"),
+    "milli": (change(1, lambda x: 1000 * x), "unit", "a prefix such as milli or kilo (1,000)"),
+    "glucose": (change(1, lambda x: x / 18.016), "unit", "mg/dL against mmol/L of glucose (18)"),
     "sign": (change(2, lambda x: -x), "sign", "your load has the opposite sign"),
     "swapped": (lambda t: replace(t, values=t.values[:, [1, 0, 2, 3]]), "columns", "exchanged columns"),
     "coding": (change(3, lambda x: x + 1), "coding", "1 larger"),
@@ -77,6 +78,61 @@ def test_a_fault_is_told_to_the_client_that_has_it_and_to_nobody_else(fault: str
     assert not any(own for client, own in fitted.findings.items() if client != "plant-2")
     assert fitted.counts[kind] == 1
     assert fitted.state.found[-1] == 1
+
+
+def pumps(clients: int, rows: int = 1200) -> dict[str, Series]:
+    """Flow and pressure of pumps that are all alike, busier by day."""
+    found = {}
+    for number in range(clients):
+        rng = np.random.default_rng([3, number])
+        drift = np.zeros(rows)
+        for row in range(1, rows):
+            drift[row] = 0.9 * drift[row - 1] + 0.3 * rng.normal()
+        load = np.sin((np.arange(rows) % 24 - 9) * np.pi / 12) + drift
+        flow = 120 + 25 * load + 2 * rng.normal(size=rows)
+        pressure = 6 + 0.9 * load - 0.02 * (flow - 120) + 0.08 * rng.normal(size=rows)
+        values = np.column_stack([flow, pressure])
+        found[f"pump-{number}"] = Series.from_arrays(values, START + HOUR * np.arange(rows), ["flow", "pressure"])
+    return found
+
+
+@pytest.mark.parametrize("clients", [3, 4, 5, 6, 8])
+@pytest.mark.parametrize(
+    ("column", "factor", "units"),
+    [(1, 14.5038, "psi against bar (14.5)"), (1, 100, "kPa against bar"), (0, 4.403, "US gallons per minute")],
+)
+def test_units_of_processes_are_named_with_the_measured_ratio_by_few_sites_and_many(
+    clients: int, column: int, factor: float, units: str
+) -> None:
+    tables = pumps(clients)
+    tables["pump-1"] = change(column, lambda x: factor * x)(tables["pump-1"])
+    (finding,) = ct.survey(tables, progress=False)["pump-1"]
+    assert finding.kind == "unit"
+    assert units in finding.words
+    measured = re.search(r"is about ([\d.]+) times larger", finding.words)
+    assert measured is not None
+    assert float(measured[1]) == pytest.approx(factor, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [5.2, 12.4, 500.0, 1 / 12.4])
+def test_a_ratio_that_no_units_explain_is_told_and_is_no_logarithm(factor: float) -> None:
+    tables = pumps(8)
+    tables["pump-1"] = change(1, lambda x: factor * x)(tables["pump-1"])
+    (finding,) = ct.survey(tables, progress=False)["pump-1"]
+    assert finding.words.endswith("the others': another unit?")
+    assert finding.kind == "unit"
+
+
+@pytest.mark.parametrize(("back", "base"), [(np.exp2, "2"), (lambda x: 10**x, "10")])
+def test_a_logarithm_is_still_told_where_no_multiplication_explains_it(
+    back: Callable[[np.ndarray], np.ndarray], base: str
+) -> None:
+    tables = {name: change(1, lambda x: np.log2(np.maximum(x, 1)) / np.log2(float(base)))(table)
+              for name, table in pumps(5).items()}  # fmt: skip
+    tables["pump-1"] = change(1, back)(tables["pump-1"])
+    (finding,) = ct.survey(tables, progress=False)["pump-1"]
+    assert finding.kind == "logarithm"
+    assert f"to base {base}" in finding.words
 
 
 def test_a_site_whose_zone_is_known_is_not_told_to_give_one() -> None:
@@ -135,6 +191,25 @@ def test_where_populations_differ_as_much_as_a_unit_nothing_is_told() -> None:
         for factor, (name, table) in zip((1.0, 4.0, 20.0, 80.0, 300.0, 18.016), plants().items(), strict=True)
     }
     assert ct.survey(clients, progress=False).counts == {}
+
+
+def test_what_could_not_be_compared_is_said_and_what_few_sites_can_tell() -> None:
+    tables = pumps(4)
+    short = {name: table.select(np.arange(table.rows) < 40) for name, table in tables.items()}
+    fitted = ct.survey({**tables, "pump-3": short["pump-3"]}, progress=False)
+    assert fitted.answer() == "nothing was found in the tables of 4 clients"
+    assert {*fitted.limits} == {"flow", "pressure"}
+    assert "compared at 3 of 4 sites: the rest has fewer than 50 rows" in fitted.limits["flow"]
+    measured = re.search(r"off by ([\d.]+) times or more", fitted.limits["pressure"])
+    assert measured is not None
+    assert 2 < float(measured[1]) < 4
+    assert any("pressure: compared" in line for line in fitted.lines())
+    two = ct.survey({**short, "pump-0": tables["pump-0"], "pump-1": tables["pump-1"]}, progress=False)
+    assert two.lines() == [
+        "nothing could be compared in the tables of 4 clients",
+        "flow, pressure: not compared: fewer than 3 sites with 50 rows",
+    ]
+    assert ct.survey(pumps(12), progress=False).limits == {}
 
 
 def wards(clients: int = 6) -> dict[str, Events]:

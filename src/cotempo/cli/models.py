@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cotempo.data import Table
 
+NO_FEATURES = ("client", "sequence", "time")  # what every table of series has
 SUFFIXES = (".csv", ".parquet")
 
 
@@ -158,12 +159,13 @@ def impute(
     level: Levels = DEFAULT_LEVELS,
     client: Client = None,
     seed: Seed = 0,
+    fill_stuck: Annotated[bool, typer.Option("--fill-stuck", help="Fill cells of a stuck sensor, too.")] = False,
 ) -> Output:
     """Fill what is missing in series, with the bounds of intervals, and a column that says which cells were filled."""
     levels = level[0] if len(level) == 1 else tuple(level)
 
     def filled(model: Any, table: Any) -> Any:
-        found = model.impute(table, draws, level=levels, seed=seed)
+        found = model.impute(table, draws, level=levels, seed=seed, fill_stuck=fill_stuck)
         frame = found.to_frame()
         for name, gone in zip(found.features, found.missing.T, strict=True):
             frame[f"{name}_filled"] = gone
@@ -191,6 +193,11 @@ def sample(
                 raise ParameterError("--start and --end must say when sequences of events begin and end")
             drawn = model.sample(*(as_time(when, model.clock, formats) for when in (start, end)), seed, number)
         else:
+            if start is not None or end is not None:
+                raise ParameterError(
+                    "--start and --end must be left out where the method learns from series: time begins with 0 in "
+                    "each drawn window"
+                )
             drawn, clock = model.sample(number, seed=seed), window_time(model)
         frames[name] = drawn.to_frame()
     written = write_frames(frames, out)
@@ -242,7 +249,7 @@ def export(
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, frame in tables.items():
-        paths.append(folder / f"{name}.csv")
+        paths.append(folder / f"{file_name(name)}.csv")
         frame.rename(columns=without_formula).map(without_formula).to_csv(paths[-1], index=False)
     if figures:
         drawn = {**fitted.figures(), **({"Gain of each client": Fitted.plot(fitted)} if fitted.benefit else {})}
@@ -354,9 +361,13 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
         if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
     }
     # INPUT may be of some clients only: name all of the run's, so that the others are not taken for misspelt.
-    names, plain = fitted.outcome.schemas, {"columns": {}, "zone": "", "date_format": ""}
-    every = {option: dict.fromkeys(names, plain[option]) | each for option, each in by_client.items()}
+    # Nor need the run know a newcomer's.
+    sources = sources_of(given)
+    known, plain = [*fitted.outcome.schemas, *sources], {"columns": {}, "zone": "", "date_format": ""}
+    every = {option: dict.fromkeys(known, plain[option]) | each for option, each in by_client.items()}
     settings = settings.model_copy(update=every)
+    if fitted.method.kind == "series":
+        settings = settings.model_copy(update={"columns": columns_there(settings.columns, sources)})
     if client is not None:
         settings = settings.model_copy(update={option: each.get(client) for option, each in by_client.items()})
     elif (
@@ -369,21 +380,53 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
             f"{given.name} must be a client's table: [data] {' and '.join(by_client)} of this run differ by client; "
             f"say whose it is with --client ({names})"
         )
-    try:
-        tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
-    except DataError as error:  # new posts may come without the labels that the run's own had
-        if {problem.column for problem in error.problems} != {"event"}:
-            raise
-        tables = settings.without_column("event").read_tables(given, fitted.method.kind)
+    steps = settings.resample if isinstance(settings.resample, dict) else {}
+    if steps:
+        settings = settings.model_copy(update={"resample": None})
+    with warnings.catch_warnings():
+        # Signs that the run's own tables had need not be in others.
+        warnings.filterwarnings("ignore", message=".*no cell holds this sign, which missing=")
+        try:
+            tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
+        except DataError as error:  # new posts may come without the labels that the run's own had
+            if {problem.column for problem in error.problems} != {"event"}:
+                raise
+            tables = settings.without_column("event").read_tables(given, fitted.method.kind)
     if client is not None:
         if len(tables) != 1:
             raise DataError(f"{given} must hold one client's table to use with --client, it holds {len(tables)}")
         fitted[client]  # a name that is not known is refused
         tables = {client: next(iter(tables.values()))}
+    found: dict[str, Any] = tables
+    tables = {name: table.resample(steps[name]) if steps.get(name) else table for name, table in found.items()}
     for name, table in tables.items():
         if name in fitted.outcome.schemas:
             fitted.outcome.schemas[name].clock.match(table.clock)
     return tables
+
+
+def sources_of(given: Path) -> dict[str, set[str]]:
+    """Return the columns of each source of a file or folder, by the client it is named after."""
+    from cotempo.data.problems import Problems
+    from cotempo.data.read.sources import column_names, source_name, split_source
+
+    try:
+        return {source_name(part, name): {*column_names(part)} for name, part in split_source(given, Problems())}
+    except DataError:
+        return {}  # a reader says why
+
+
+def columns_there(columns: Any, sources: Mapping[str, set[str]]) -> Any:
+    """Return what columns are called, as a run says it, without features that a source does not have."""
+    if not columns or not sources:
+        return columns
+    if any(isinstance(each, dict) for each in columns.values()):
+        return {
+            name: columns_there(each, {name: sources[name]}) if name in sources else each
+            for name, each in columns.items()
+        }
+    there = set[str]().union(*sources.values())
+    return {name: called for name, called in columns.items() if called in there or name in NO_FEATURES}
 
 
 def write_frames(frames: Mapping[str, pd.DataFrame], out: Path) -> Output:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LEAST_GAPS = {"D": 86400, "h": 300}  # seconds between rows from which dates are counted in this unit
 LEAST_WORDS = 4  # on average, in a column of texts
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 Imports = Annotated[
     list[str] | None,
@@ -98,7 +99,9 @@ def write_experiment(
         lines += ["These tables cannot be read yet:", *(f"  {fault}" for fault in str(error).splitlines())]
         lines.append(f"Say below [data] how to (columns, date_format, zone, windows), then: cotempo check {path}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
+    written = tomli_w.dumps({**content, chosen.__name__: content.get(chosen.__name__, {})})
+    reading = _reading(chosen.kind, _sources(path.parent / source), {*content["data"]})
+    path.write_text(_below_data(written, reading) + _comments(chosen), encoding="utf-8")
     return Output(lines, {"file": str(path), "method": chosen.__name__, "source": source})
 
 
@@ -155,9 +158,54 @@ def _text_columns(source: Path) -> dict[str, str]:
     return {"text": longest, **({"time": dates[0]} if dates and "time" not in cells else {})}
 
 
+def _sources(source: Path) -> list[str]:
+    """Return the clients that the files of a source are named after."""
+    from cotempo.data.problems import Problems
+    from cotempo.data.read.sources import source_name, split_source
+
+    try:
+        return [source_name(part, client) for client, part in split_source(source, Problems())]
+    except CotempoError:
+        return []
+
+
+def _reading(kind: str, sources: list[str], given: set[str]) -> list[str]:
+    """Return keys of [data] as comments, with an example each, and one by client where there are several files."""
+    examples: dict[str, tuple[Any, Any]] = {
+        "columns": ({"time": "Timestamp"}, {"time": "Zeit"}),
+        "zone": ("Europe/Berlin", "America/Chicago"),
+        "date_format": ("%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p"),
+    }
+    lines = (
+        ["# How the tables are read; by client where they differ:"] if len(sources) > 1 else ["# How they are read:"]
+    )
+    for key, each in examples.items():
+        if key not in given:
+            lines.append(f"# {key} = {_toml(each[0])}")
+            lines += [f"# {key} = {_toml(dict(zip(sources, each, strict=False)))}"] * (len(sources) > 1)
+    if kind == "series":
+        lines += [f"# resample = {_toml('1h')}", f"# missing = {_toml(['n.d.', -999])}"]
+    return lines
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML on one line."""
+    if isinstance(value, dict):
+        inner = (f"{name if _BARE.fullmatch(name) else json.dumps(name)} = {_toml(one)}" for name, one in value.items())
+        return f"{{{', '.join(inner)}}}"
+    return json.dumps(value)
+
+
+def _below_data(text: str, lines: list[str]) -> str:
+    """Return an experiment with lines below the keys of [data], before the next header."""
+    first, header, rest = text.partition("[data]\n")
+    keys, following, others = rest.partition("\n[")
+    return f"{first}{header}{keys.rstrip()}\n" + "".join(f"{line}\n" for line in lines) + following + others
+
+
 def _comments(method: type[Method]) -> str:
     """Return the method's optional parameters as comments, with their defaults."""
-    lines = ["", f"# Parameters go below [{method.__name__}]; cotempo methods {method.__name__} explains them:"]
+    lines = [f"# Parameters, as cotempo methods {method.__name__} explains them:"]
     for key, field in method.model_fields.items():
         value = None if field.is_required() else field.get_default(call_default_factory=True)
         if key != "preset" and isinstance(value, bool | int | float | str):

@@ -72,7 +72,8 @@ def survey_tables(
         check_choice("kind", kind, data.READERS)
         fitted = survey(data.READERS[kind](source), kind=kind, progress=shows_progress())
     findings = {client: [vars(finding) for finding in own] for client, own in fitted.findings.items()}
-    return Output(fitted.lines(), {"counts": fitted.counts, "findings": findings}, 3 if fitted.counts else 0)
+    record = {"counts": fitted.counts, "findings": findings, "limits": fitted.limits}
+    return Output(fitted.lines(), record, 3 if fitted.counts else 0)
 
 
 def make_data(

@@ -17,6 +17,11 @@ FEWEST_VALUES, FEWEST_DIFFERENT = 20, 10
 #: Rows of the same value that are a stuck sensor: at least so many, and so many times the longest of usual repeats.
 SHORTEST_STUCK, TIMES_USUAL, USUAL = 12, 8, 0.99
 FEWEST_RUNS = 20
+#: New values are unlike those learned from if their usual range is so many times as wide, or so far from the learned
+#: range, in its widths. Seasons move a range, hardly ever by more than half of its width, and do not make it wider:
+#: where ranges do not meet, less is enough. Of few values only the larger limits count.
+FAR_WIDER, FAR_AWAY, AWAY, WIDER = 8.0, 2.0, 0.75, 1.5
+FEW_NEW, MANY_NEW = 10, 50
 
 
 @dataclass(frozen=True)
@@ -112,3 +117,24 @@ def say_far_off(values: Floats) -> list[str]:
             mend = f"pass missing=[{least:g}] if that means missing" if least == most else "is that measured?"
             found.append(f"{which} in {len(far):,} row{'s' * (len(far) > 1)}, far from all others: {mend}")
     return found
+
+
+def say_unlike(values: Floats, least: float, most: float, where: str = "") -> str:
+    """Return in words how values are unlike those learned from, of which 90 % lay between two; "" where they are not.
+
+    Examples
+    --------
+    >>> say_unlike(np.linspace(118.0, 176.0, 60), 48.0, 80.0)
+    'is mostly 120.9 to 173.1 here, 48 to 80 where the model learned: another unit or sensor?'
+    """
+    values = values[np.isfinite(values)]
+    if len(values) < FEW_NEW or not most > least:
+        return ""
+    first, last = np.quantile(values, [0.05, 0.95])
+    away = max(first - most, least - last, 0.0) / (most - least)
+    wider = (last - first) / (most - least)
+    apart = len(values) >= MANY_NEW and (away > AWAY or (away > 0 and wider > WIDER))
+    if away <= FAR_AWAY and wider <= FAR_WIDER and not apart:
+        return ""
+    got = f"{first:.4g} to {last:.4g} here, {least:.4g} to {most:.4g} where the model learned"
+    return f"is mostly {got}{where}: another unit or sensor?"

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription
-from cotempo.data.faults import find_stuck, say_far_off
+from cotempo.data.faults import find_stuck, say_far_off, stuck_cells
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError, nearest
@@ -283,17 +283,34 @@ class Series(Table):
 
     def faults(self) -> list[str]:
         """Return in words where values are far from all others, and where a column repeats one for long."""
-        found, ends = [], [rows.stop for _, rows in self._runs]
+        far = {
+            feature: [f"column {feature!r} is {words}" for words in say_far_off(values)]
+            for feature, values in zip(self.features, self.values.T, strict=True)
+        }
+        stuck = self.say_stuck()
+        return [words for feature in self.features for words in (*far[feature], *stuck.get(feature, ()))]
+
+    def say_stuck(self) -> dict[str, list[str]]:
+        """Return in words, by feature, where a column repeats one value for long."""
+        found: dict[str, list[str]] = {}
         for feature, values in zip(self.features, self.values.T, strict=True):
-            found += [f"column {feature!r} is {words}" for words in say_far_off(values)]
-            for stuck in find_stuck(values, ends):
+            for stuck in find_stuck(values, self._ends):
                 first, last = (
                     part if isinstance(part, str) else f"{part:.12g}"
                     for part in self.span(self.time[stuck.first], self.time[stuck.last])
                 )
                 same = f"the same {stuck.value:g} in {stuck.rows:,} rows, from {first} to {last}"
-                found.append(f"column {feature!r} is {same}: a stuck sensor?")
+                found.setdefault(feature, []).append(f"column {feature!r} is {same}: a stuck sensor?")
         return found
+
+    def without_stuck(self) -> Self:
+        """Return the table with the cells in which a column repeats one value for long missing, but for the first."""
+        return replace(self, values=np.where(stuck_cells(self.values, self._ends), np.nan, self.values))
+
+    @property
+    def _ends(self) -> list[int]:
+        """Return the row after the last of each sequence."""
+        return [rows.stop for _, rows in self._runs]
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table with one row of many-digit numbers inside the range of each feature, and these numbers."""

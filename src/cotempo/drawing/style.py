@@ -82,7 +82,8 @@ def show_dates(axes: Axes, clock: Clock, rhythm: str = "") -> None:
         locator = HourLocator(range(0, 24, 4), tz=zone) if rhythm == "day" else DayLocator(tz=zone)  # type: ignore[no-untyped-call]
         formatter = DateFormatter("%H:%M" if rhythm == "day" else "%a", tz=zone)  # type: ignore[no-untyped-call]
     else:
-        locator = AutoDateLocator(tz=zone, minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
+        # Six ticks would be too few for nearly three days, by steps of half a day, and warn at each drawing.
+        locator = AutoDateLocator(tz=zone, minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
         formatter = ConciseDateFormatter(locator, tz=zone)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(formatter)

@@ -44,7 +44,7 @@ class Benefit:
     @property
     def gain(self) -> float:
         """How much better together is; negative if joining hurt."""
-        return (self.together - self.alone) * (1 if self.higher_is_better else -1)
+        return self.together - self.alone if self.higher_is_better else self.alone - self.together
 
     @property
     def verdict(self) -> Verdict:

@@ -90,7 +90,7 @@ class Fitted:
 
     def _repr_html_(self) -> str:
         benefit = self.benefit
-        rows = [(name, b.alone, b.together, b.gain, b.error, b.verdict) for name, b in benefit.items()]
+        rows = [(name, b.alone, b.together, b.gain, b.error, self.verdict(name)) for name, b in benefit.items()]
         better = {True: "higher is better", False: "lower is better"}
         metrics = {f"{item.metric}; {better[item.higher_is_better]}" for item in benefit.values()}
         header = ("client", "alone", "together", "gain", "error", "verdict") if rows else ()
@@ -159,7 +159,11 @@ class Fitted:
     def tables(self) -> Mapping[str, Any]:
         """Return the results as dataframes by name, for the report and for `cotempo export`."""
         names = ("alone", "together", "gain", "error", "verdict", "metric")
-        rows = [(client, *(getattr(item, name) for name in names)) for client, item in self.benefit.items()]
+        own = {client: {"verdict": self.verdict(client)} for client in self.benefit}
+        rows = [
+            (client, *(own[client].get(name, getattr(item, name)) for name in names))
+            for client, item in self.benefit.items()
+        ]
         columns = {name: [row[place] for row in rows] for place, name in enumerate(("client", *names))}
         return {"benefit": make_frame(columns)} if rows else {}
 
@@ -212,6 +216,15 @@ class Fitted:
             name: Benefit(method.metric, alone, together, method.higher_is_better, None if math.isnan(error) else error)
             for name, (alone, together, error) in found.items()
         }
+
+    @property
+    def kept_own(self) -> Sequence[str]:
+        """Clients known to use a model of their own rows in place of the common one; here none."""
+        return ()
+
+    def verdict(self, client: str) -> str:
+        """Return whether joining helped a client, for tables; or that it kept its own model, and so lost nothing."""
+        return "kept its own model" if client in self.kept_own else self.benefit[client].verdict
 
     @property
     def joining(self) -> Joining:

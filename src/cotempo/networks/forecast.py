@@ -19,10 +19,11 @@ from scipy.stats import norm
 from cotempo.data import Series, read_series
 from cotempo.data.argument_checks import check_counts
 from cotempo.data.clock import Clock
+from cotempo.data.faults import say_unlike
 from cotempo.data.html import html_table
 from cotempo.data.series import gaps
 from cotempo.data.tables import Framed, FrameKind, make_frame, pluralize
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, ParameterError, warn
 from cotempo.networks.levels import LEVELS, fit_powers, powers
 from cotempo.typing import Floats
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 200
 #: A line over time is fitted to at least so many rows.
 LEAST_ROWS = 3
+#: Nine in ten values of a Gaussian lie so many deviations about its mean.
+USUALLY = 1.645
 LACKS = "only a network that knows its noise, as fitted ones do, fills in what is missing"
 
 
@@ -101,7 +104,9 @@ def forecast(network: Network, history: Any, steps: int, level: float) -> Networ
         (time[-1] if len(time) else 0.0) + _step(time, sequences) * np.arange(1.0, steps + 1)
         for _, time, _ in sequences
     ]
-    for (name, time, rows), then, base in zip(sequences, ahead, fit_levels(network, sequences, ahead), strict=True):
+    levels = fit_levels(network, sequences, ahead)
+    _warn_of_units(network, np.concatenate([one[2] - base.before for one, base in zip(sequences, levels, strict=True)]))
+    for (name, time, rows), then, base in zip(sequences, ahead, levels, strict=True):
         expected, deviation = model.ahead(*model.last_rows(_usable(network, name, rows - base.before, time)), steps)
         values.append(expected + base.after)
         spread.append(norm.ppf(0.5 + level / 2.0) * np.sqrt(deviation**2 + base.unsure(model)))
@@ -136,6 +141,18 @@ def _sequences(network: Network, history: Any) -> tuple[list[tuple[str, Floats, 
         rows[:, held] = values[:, mine]
         found.append((name, time, rows))
     return found, table.clock
+
+
+def _warn_of_units(network: Network, rows: Floats) -> None:
+    """Warn of variables that lie otherwise about their level than those learned from, as in another unit."""
+    if network.scale is None:
+        return
+    is_common = network.levels == "common"
+    middle = np.asarray(network.mean) if is_common else np.zeros(len(network.variables))
+    low, high = middle - USUALLY * network.scale, middle + USUALLY * network.scale
+    for name, values, least, most in zip(network.variables, (rows + middle).T, low, high, strict=True):
+        if unlike := say_unlike(values, least, most, "" if is_common else ", about its level"):
+            warn(f"{name!r} {unlike} The forecast may mean nothing")
 
 
 def _only(tables: dict[str, Series]) -> Series:

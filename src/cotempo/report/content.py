@@ -78,7 +78,7 @@ def about(method: Method) -> str:
 def benefit_table(fitted: Fitted) -> PageTable:
     """Return clients' metric alone and together, the largest gain first."""
     items = sorted(fitted.benefit.items(), key=lambda item: -item[1].gain)
-    rows = [(name, b.alone, b.together, b.gain, b.error, b.verdict) for name, b in items]
+    rows = [(name, b.alone, b.together, b.gain, b.error, fitted.verdict(name)) for name, b in items]
     note = "A difference of at most two standard errors shows nothing."
     return PageTable(("client", "alone", "together", "gain", "standard error", "verdict"), rows, note, both_ends=True)
 

@@ -371,6 +371,11 @@ class FittedMoments(FittedOwners):
         columns = {title: [row[place] for row in rows] for place, title in enumerate(header)}
         return {**super().tables(), **({"sensors, errors in their own units": make_frame(columns)} if rows else {})}
 
+    @property
+    def kept_own(self) -> Sequence[str]:
+        """Clients that follow nobody: their model is one of their own rows."""
+        return [name for name, own in self.outcome.memories.items() if own.units]
+
     def advice(self) -> list[str]:
         """Return what all results say, who keeps its own model, and who left a feature out of the sums."""
         found, memories = super().advice(), self.outcome.memories

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series
+from cotempo.data.faults import say_unlike
 from cotempo.data.html import html_table
 from cotempo.data.tables import numbered, pluralize
 from cotempo.errors import DataError, ParameterError, Problem, nearest, warn
@@ -36,8 +37,6 @@ ONE_DEVIATION = 0.6827
 MOST_SHOWN = 8  # clients in a report
 HISTORY = 10  # windows before its end that a forecast looks at
 FEWEST_DRAWS = 20
-FEWEST_VALUES = 10
-FAR_AWAY, FAR_WIDER = 2.0, 8.0  # in widths of the range that was learned from
 
 
 class FilledRows(NamedTuple):
@@ -72,8 +71,18 @@ class FittedSeries(Saved, ABC):
     calibration: Calibration
     timing: Timing
 
-    def impute(self, series: Any, draws: int = 1, *, level: float | Sequence[float] = 0.9, seed: int = 0) -> Imputed:
+    def impute(
+        self,
+        series: Any,
+        draws: int = 1,
+        *,
+        level: float | Sequence[float] = 0.9,
+        seed: int = 0,
+        fill_stuck: bool = False,
+    ) -> Imputed:
         """Return the same table without gaps: missing cells are filled, and so are rows missing on a regular grid.
+
+        Where a sensor is stuck, which is warned of, its cells tell nothing of the others, as they do not in learning.
 
         Parameters
         ----------
@@ -86,13 +95,21 @@ class FittedSeries(Saved, ABC):
             one for no intervals.
         seed
             Of the draws.
+        fill_stuck
+            Whether cells of a stuck sensor are filled, too, but for the first; else they are kept as they are.
         """
         levels = self._check(draws, level)
         table = self.table(series)
-        columns = self.columns(table)
-        found = self._impute(self.rows(table, columns), draws, levels, seed)
-        values, widths = (put_back(part, columns) for part in (found.values, found.widths))
-        drawn = None if found.draws is None else put_back(found.draws, columns)
+        columns, told = (
+            self.columns(table),
+            believed(table, "filled" if fill_stuck else "kept; fill_stuck=True fills them"),
+        )
+        table = told if fill_stuck else table
+        found = self._impute(self.rows(told, columns), draws, levels, seed)
+        kept = ~np.isnan(table.values)
+        values = np.where(kept, table.values, put_back(found.values, columns))
+        widths = np.where(kept, 0.0, put_back(found.widths, columns))
+        drawn = None if found.draws is None else np.where(kept, table.values, put_back(found.draws, columns))
         return Imputed.of(
             table, values, levels if np.ndim(level) else levels[0], values - widths, values + widths, drawn
         )
@@ -170,8 +187,9 @@ class FittedSeries(Saved, ABC):
             Rows to add to each sequence, or where times are dates how long, such as ``"24h"``.
         """
         levels, horizon = self._check(draws, level), self.timing.count_rows(horizon)
-        past = keep_last(self.table(series), HISTORY * self.window)
-        columns, longer, count, found = self.columns(past), past, len(past.sequence_names()), []
+        table, length = self.table(series), HISTORY * self.window
+        past, longer = keep_last(table, length), keep_last(believed(table, "not looked at"), length)
+        columns, count, found = self.columns(past), len(past.sequence_names()), []
         for first in range(0, horizon, self.window):
             steps = min(self.window, horizon - first)
             longer, new = lengthen(longer, steps)
@@ -247,7 +265,18 @@ class FittedSeries(Saved, ABC):
         found = as_series(series)
         self.timing.match(found)
         self.warn_of_units(found)
-        return on_grid(found)
+        return on_grid(self._completed(found))
+
+    def _completed(self, series: Series) -> Series:
+        """Return a series with columns of missing values for features that it lacks, of a table that has others."""
+        lacking = tuple(name for name in self.features if name not in series.features)
+        if not lacking or len(lacking) == len(self.features) or {*series.features} - {*self.features}:
+            return series  # which `columns` accepts or refuses
+        warn(f"not measured here, taken as missing in all rows: {', '.join(map(repr, lacking))}")
+        values = np.concatenate([series.values, np.full((series.rows, len(lacking)), np.nan)], axis=1)
+        whole = replace(series, features=(*series.features, *lacking), values=values)
+        order = [whole.features.index(name) for name in self.features]
+        return replace(whole, features=self.features, values=values[:, order])
 
     def known_ranges(self) -> Floats:
         """Return the 5 and 95 % quantile of each feature learned from, ``(2, features)``; none where unknown."""
@@ -258,15 +287,8 @@ class FittedSeries(Saved, ABC):
         low, high = self.known_ranges()
         for name, least, most in zip([self.features[k] for k in self.order], low, high, strict=False):
             values = series.values[:, series.features.index(name)] if name in series.features else np.zeros(0)
-            values = values[np.isfinite(values)]
-            if len(values) < FEWEST_VALUES or not most > least:
-                continue
-            first, last = np.quantile(values, [0.05, 0.95])
-            away = max(first - most, least - last, 0.0) / (most - least)
-            wider = (last - first) / (most - least)
-            if away > FAR_AWAY or wider > FAR_WIDER:
-                got = f"{first:.4g} to {last:.4g} here, {least:.4g} to {most:.4g} where the model learned"
-                warn(f"{name!r} is mostly {got}: another unit or sensor? What is filled may mean nothing")
+            if unlike := say_unlike(values, least, most):
+                warn(f"{name!r} {unlike} What is filled may mean nothing")
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
@@ -299,6 +321,14 @@ def on_grid(series: Series) -> Series:
         if len(series.pieces()) > len(series.sequence_names()):
             warnings.warn(f"rows missing in time stay missing: {error}", stacklevel=4)
         return series
+
+
+def believed(series: Series, done: str) -> Series:
+    """Return a series without what stuck sensors repeat, with a warning that says what is `done` with such cells."""
+    words = [each for some in series.say_stuck().values() for each in some]
+    for each in words:
+        warn(f"{each} Its cells tell nothing of others, and are {done}")
+    return series.without_stuck() if words else series
 
 
 def keep_last(series: Series, count: int) -> Series:

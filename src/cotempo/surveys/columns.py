@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cotempo.surveys.others import Figures
-from cotempo.surveys.units import conversions, times
+from cotempo.surveys.units import conversions
 from cotempo.typing import Array, Floats
 
 #: Rows below which a column's figures say little.
@@ -68,13 +68,12 @@ def is_coded(known: Floats) -> bool:
 def corrected(values: Floats, first: Array, own: Figures) -> Iterator[tuple[str, Floats, str]]:
     """Yield a kind, the corrected values and words for everything that may have to be done to a column.
 
-    Pure ratios of units are left to `ratios`, which needs no values.
+    Pure ratios of units are left out, which need no values.
     """
     known = values[np.isfinite(values)]
     for conversion in conversions():
-        if conversion.offset:
-            words = f"is off as {conversion.words} would be"
-            yield "unit", conversion.factor * values + conversion.offset, words
+        words = f"is off as {conversion.words} would be"
+        yield "unit", conversion.factor * values + conversion.offset, words
     for base, name in LOGARITHMS.items():
         if np.abs(known).max(initial=0.0) * math.log(base) < MOST_EXPONENT:
             yield "logarithm", base**values, f"looks like {name} of the others': give the values themselves"
@@ -99,10 +98,3 @@ def corrected(values: Floats, first: Array, own: Figures) -> Iterator[tuple[str,
     sums = np.cumsum(np.nan_to_num(values))
     before = np.concatenate([[0.0], sums])[starts]
     yield "cumulated", sums - before, "has differences where the others' is cumulated: add it up"
-
-
-def ratios() -> Iterator[tuple[float, str]]:
-    """Yield factors that a column may have to be multiplied by, with words."""
-    for conversion in conversions():
-        if not conversion.offset:
-            yield conversion.factor, f"is about {times(conversion.factor)} the others': {conversion.words}?"

@@ -137,7 +137,7 @@ class SeriesSurvey(Survey):
     >>> clients, truth = ct.make_series(clients=5, length=300, seed=0)
     >>> clients["client-2"] = ct.Series.from_arrays(clients["client-2"].values * [1, 1000, 1, 1])
     >>> print(*SeriesSurvey().fit(clients).findings["client-2"])
-    your x1 is about 1,000 times larger than the others': a prefix such as milli or kilo?
+    your x1 is about 918 times larger than the others': a prefix such as milli or kilo (1,000)?
     """
 
     kind: ClassVar[str] = "series"

@@ -67,10 +67,14 @@ class Others:
         """Return Student's t of a figure, and its degrees of freedom; NaN where it cannot be compared."""
         if key not in self.found or math.isnan(value):
             return math.nan, 1.0
-        count, mean, deviation = self.found[key]
-        freedom = count - 1 + PRIOR
-        scale = math.sqrt(((count - 1) * deviation**2 + PRIOR * TYPICAL[key[-1]] ** 2) / freedom * (1 + 1 / count))
-        return (value - mean) / scale, freedom
+        count, mean, _ = self.found[key]
+        return (value - mean) / self.scale(key), count - 1 + PRIOR
+
+    def scale(self, key: Key) -> float:
+        """Return the scale of Student's distribution of a figure that the others have."""
+        count, _, deviation = self.found[key]
+        variance = ((count - 1) * deviation**2 + PRIOR * TYPICAL[key[-1]] ** 2) / (count - 1 + PRIOR)
+        return math.sqrt(variance * (1 + 1 / count))
 
     def mean(self, key: Key) -> float:
         """Return the mean of the others' figures; NaN where too few have one."""

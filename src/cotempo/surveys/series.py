@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 
@@ -22,10 +22,11 @@ from cotempo.surveys.calendar import (
     time_keys,
     wall_clock,
 )  # fmt: skip
-from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected, ratios
-from cotempo.surveys.others import Key, Others
-from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
-from cotempo.surveys.trials import Correction, Oddity
+from cotempo.surveys.columns import FEWEST, NAMES, SHAPE, column_figures, corrected
+from cotempo.surveys.others import LEAST_OTHERS, Key, Others
+from cotempo.surveys.surveyed import NOT_COMPARED, Surveyed, vocabulary_keys
+from cotempo.surveys.trials import Correction, Oddity, enough_evidence
+from cotempo.surveys.units import SMALLEST_UNNAMED, named, number
 from cotempo.typing import Array, Floats
 
 #: Each column is correlated with so many that follow it in the order of names.
@@ -35,6 +36,9 @@ PAIRS = ("levels", "steps")
 #: Figures that a kind of correction changes besides the shape of a column.
 ALSO = {"missing": ("missing", "tail", "edge"), "cumulated": ("tail",), "coding": ("lowest",)}
 MOST_SWAPPED = 40
+#: What makes figures less likely than something else, but by no more than a factor of exp(NEARLY), explains as well.
+NEARLY = 2.0
+RATIOS_TRIED = np.geomspace(1.1, 1e6, 300)
 #: Rows below which a correlation says little.
 FEWEST_PAIRS = 150
 
@@ -52,6 +56,32 @@ class SurveyedSeries(Surveyed):
         daily = [key for column in columns for key in daily_keys(column)]
         pairs = [(*pair, kind) for pair in neighbours(columns) for kind in PAIRS]
         return [*table, *vocabulary_keys(columns), *each, *daily, *pairs]
+
+    @classmethod
+    def limits(cls, columns: Sequence[str], sums: Mapping[str, Floats]) -> dict[str, str]:
+        """Return what is not compared, for want of sites with enough rows, and where only large ratios are told."""
+        layout, found = cls.layout(columns), dict[str, str]()
+        place = {key: index for index, key in enumerate(layout)}
+        everyone = Others.of_sums(sums, layout, None).found
+        for column in columns:
+            sites = round(sums["total"][place[column, "has"]])
+            looked = round(sums["known"][place[column, "missing"]])
+            if looked <= LEAST_OTHERS:
+                found[column] = NOT_COMPARED
+                continue
+            keys: list[Key] = [(column, name) for name in ("size", "spread") if (column, name) in everyone]
+            others = {
+                key: (everyone[key][0] - 1, *everyone[key][1:]) for key in keys if everyone[key][0] > LEAST_OTHERS
+            }
+            least = least_told(Others(others), len(columns))
+            said = []
+            if looked < sites:
+                said.append(f"compared at {looked} of {sites} sites: the rest has fewer than {FEWEST} rows")
+            if least > SMALLEST_UNNAMED:
+                said.append(f"another unit is told if it is off by {number(math.ceil(2 * least) / 2)} times or more")
+            if said:
+                found[column] = "; ".join(said)
+        return found
 
     @cached_property
     def first(self) -> Array:
@@ -118,7 +148,7 @@ class SurveyedSeries(Surveyed):
         """Yield corrections of columns, of pairs of columns, and of times."""
         for column in self.table.features:
             if (column, "sign") in self.own:
-                yield from self._column_trials(column)
+                yield from self._column_trials(column, others)
                 yield from self._lag_trials(column)
         for one, two in combinations(self.table.features[:MOST_SWAPPED], 2):
             words = f"your {one} looks like the others' {two}, and the other way round: exchanged columns?"
@@ -127,23 +157,34 @@ class SurveyedSeries(Surveyed):
         yield from date_trials(self.seconds, self.own)
         yield from self._phase_trials(others)
 
-    def _column_trials(self, column: str) -> Iterator[Correction]:
+    def _column_trials(self, column: str, others: Others) -> Iterator[Correction]:
         own = self.own
-        for factor, words in ratios():
-            changed: dict[Key, float] = {
-                (column, name): own[column, name] + math.log(factor)
-                for name in ("size", "spread")
-                if (column, name) in own
-            }
-            yield Correction("unit", (column,), changed, f"your {column} {words}")
+        factor = self._ratio(column, others)
+        words = named(factor, lambda one: others.evidence(own, self._multiplied(column, one)), NEARLY)
+        if words is not None:
+            yield Correction("unit", (column,), self._multiplied(column, factor), f"your {column} {words}")
         for kind, values, words in corrected(self.column(column), self.first, own):
             names = (*SHAPE, *ALSO.get(kind, ()))
             figures = column_figures(values, self.first)
-            changed = {(column, name): figures[name] for name in names if name in figures}
+            changed: dict[Key, float] = {(column, name): figures[name] for name in names if name in figures}
+            if kind == "logarithm" and others.evidence(own | self._multiplied(column, factor), changed) < NEARLY:
+                continue  # a multiplication explains as much
             if kind == "sign" or "other way round" in words:
                 turned = [key for key in own if column in key[:-1] and key[-1] in ("daily", *PAIRS)]
                 changed |= {key: -own[key] for key in turned}
             yield Correction(kind, (column,), changed, f"your {column} {words}")
+
+    def _ratio(self, column: str, others: Others) -> float:
+        """Return the factor that brings size and spread of a column to the others'; 1 where they have none."""
+        keys = [key for key in self._multiplied(column, 1.0) if key in others.found]
+        precision = np.array([others.scale(key) ** -2 for key in keys])
+        gaps = np.array([others.mean(key) - self.own[key] for key in keys])
+        return math.exp(float(precision @ gaps / precision.sum())) if keys else 1.0
+
+    def _multiplied(self, column: str, factor: float) -> dict[Key, float]:
+        """Return the figures of a column that a multiplication changes."""
+        keys = [(column, name) for name in ("size", "spread")]
+        return {key: self.own[key] + math.log(factor) for key in keys if not math.isnan(self.own.get(key, math.nan))}
 
     def _lag_trials(self, column: str) -> Iterator[Correction]:
         pairs = [pair for pair in neighbours(self.columns) if column in pair and {*pair} <= {*self.ranks}]
@@ -216,6 +257,16 @@ class SurveyedSeries(Surveyed):
             yield Oddity(
                 "missing", column, (column, "missing"), 0.3, f"far more of your {column} is missing than of the others'"
             )
+
+
+def least_told(others: Others, columns: int) -> float:
+    """Return the smallest ratio that a column has to be off by to be told, 1 where it has no size."""
+    means = {key: others.mean(key) for key in others.found}
+    for ratio in RATIOS_TRIED if means else ():
+        off = {key: mean + math.log(ratio) for key, mean in means.items()}
+        if others.evidence(off, means) >= enough_evidence(columns):
+            return float(ratio)
+    return float(RATIOS_TRIED[-1]) if means else 1.0
 
 
 def neighbours(columns: Sequence[str]) -> list[tuple[str, str]]:

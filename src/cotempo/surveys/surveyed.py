@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from cotempo.data import Table
-from cotempo.surveys.others import Key, Others
+from cotempo.surveys.columns import FEWEST
+from cotempo.surveys.others import LEAST_OTHERS, Key, Others
 from cotempo.surveys.trials import Correction, Finding, Oddity, decide
+from cotempo.typing import Floats
 
 #: A name is one that nearly all others have, or nearly none.
 ALL_BUT_FEW = 0.9
+#: What is said of a column that too few sites have enough of.
+NOT_COMPARED = f"not compared: fewer than {LEAST_OTHERS + 1} sites with {FEWEST} rows"
 
 
 @dataclass(eq=False)
@@ -26,6 +30,11 @@ class Surveyed(ABC):
     @abstractmethod
     def layout(columns: Sequence[str]) -> list[Key]:
         """Return the keys of all figures, in the order in which they are sent."""
+
+    @classmethod
+    def limits(cls, columns: Sequence[str], sums: Mapping[str, Floats]) -> dict[str, str]:
+        """Return by column, from the sums of all clients' figures, what could not be compared; here nothing."""
+        return {}
 
     @cached_property
     @abstractmethod

@@ -67,8 +67,7 @@ class Finding:
 def decide(own: Figures, others: Others, trials: Iterable[Correction], oddities: Iterable[Oddity]) -> list[Finding]:
     """Return the findings: the best correction of every part of the table, then what is odd about the other parts."""
     weighed = sorted(((trial.evidence(own, others), trial) for trial in trials), key=lambda pair: -pair[0])
-    parts = max(1.0, len({subject for _, trial in weighed for subject in trial.subjects}) / USUAL)
-    enough = EVIDENCE + math.log(parts)
+    enough = enough_evidence(len({subject for _, trial in weighed for subject in trial.subjects}))
     findings: list[Finding] = []
     explained: set[str] = set()
     settled: set[Key] = set()  # figures that a correction accepted before explains
@@ -85,11 +84,16 @@ def decide(own: Figures, others: Others, trials: Iterable[Correction], oddities:
         if (
             oddity.subject not in explained
             and gap >= abs(oddity.effect)
-            and others.chance(oddity.key, value) < CHANCE / parts
+            and others.chance(oddity.key, value) < CHANCE * math.exp(EVIDENCE - enough)
         ):
             findings.append(Finding(oddity.kind, oddity.subject, oddity.words))
             explained.add(oddity.subject)
     return findings
+
+
+def enough_evidence(parts: int) -> float:
+    """Return from which evidence on a correction is advised, of a table with so many parts."""
+    return EVIDENCE + math.log(max(1.0, parts / USUAL))
 
 
 def counts_of(findings: Sequence[Finding]) -> Iterator[float]:

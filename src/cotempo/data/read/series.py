@@ -9,6 +9,7 @@ import numpy as np
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
+from cotempo.data.read.times import TWICE_OR_NEVER
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS
 from cotempo.errors import DataError, nearest
@@ -100,6 +101,8 @@ def _reorder(table: Series, features: tuple[str, ...]) -> Series:
 
 def _refuse_repeated_times(grouped: Grouped) -> None:
     order, sheet = grouped.order, grouped.sheet
+    if any(TWICE_OR_NEVER in problem.must for problem in sheet.problems.found):
+        return  # the hour that comes twice where clocks are changed is told already
     repeated = (np.diff(grouped.group[order]) == 0) & (np.diff(grouped.times.values[order]) == 0)
     twin = dict(zip(order[1:][repeated].tolist(), order[:-1][repeated].tolist(), strict=True))
     must = "must differ inside a sequence, got the time of row {} again"

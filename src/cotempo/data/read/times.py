@@ -17,6 +17,7 @@ from cotempo.errors import ParameterError
 from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+TWICE_OR_NEVER = "had once"  # what local times must be
 ZONE = r"[T ]\d\d.*?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)$"
 
 
@@ -91,7 +92,7 @@ def _assume(sheet: Sheet, column: str, local: pa.ChunkedArray) -> pa.ChunkedArra
         compute.assume_timezone(local, zone, ambiguous=which, nonexistent=which) for which in ("earliest", "latest")
     )
     changed = np.flatnonzero(compute.not_equal(first, last).fill_null(False).to_numpy())
-    rule = f"must be a time that {zone} had once; write the offset, as +01:00, where clocks are changed, or "
+    rule = f"must be a time that {zone} {TWICE_OR_NEVER}; write the offset, as +01:00, where clocks are changed, or "
     rule += f"choose with pandas: time.dt.tz_localize({zone!r}, ambiguous='infer', nonexistent='shift_forward')"
     sheet.note_rows(changed, lambda row: f"{rule}, got {str(local[row].as_py())[:19]}", column)
     return first.cast(pa.timestamp(local.type.unit, "UTC"))
