@@ -21,6 +21,7 @@ from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.events.scores import gains
 from cotempo.storage.saved import Saved
+from cotempo.threads import limit_threads
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -33,10 +34,16 @@ LogNormal = tuple[Floats, Floats, Floats]
 PER_PERIOD, MOST_CELLS = 2016, 200_000
 # Where nobody says how far to look for the next event: until this many are expected, one in a million misses it.
 SURELY = 14.0
-# Simulated counts: events in all, the fewest and most paths, and how many mean waits are looked ahead at once.
-SIMULATED, PATHS, NEAR = 600, (10, 200), 4.0
+# Simulated counts: events in all, the fewest and most paths, the parts of a stretch whose surprises are weighed, and
+# how many mean waits are looked ahead at once.
+SIMULATED, PATHS, PARTS, NEAR = 1200, (30, 300), 6, 4.0
+# How many paths it is worth that chance is at least that of a Poisson process.
+POISSON_PATHS = 10
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
+# The same for each event of a simulated count.
+COARSE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40), np.linspace(0.0, 1.0, 41)]))
+NOWHERE = np.zeros(0)
 
 
 class Band(NamedTuple):
@@ -407,6 +414,14 @@ class DrawnIntensity(IntensityOverTime):
         return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
 
 
+class Path(NamedTuple):
+    """Drawn events: their times and types, and what their intensity had summed up to by some times, ``(times,)``."""
+
+    times: list[float]
+    marks: list[str]
+    mass: Floats
+
+
 class IntensityGivenHistory(Intensity):
     """An intensity given the events before."""
 
@@ -467,10 +482,16 @@ class IntensityGivenHistory(Intensity):
         return self._ahead(past, end, begin, marks)
 
     def _ahead(
-        self, past: Floats, until: float, begin: float, marks: tuple[str, ...], now: float | None = None
+        self,
+        past: Floats,
+        until: float,
+        begin: float,
+        marks: tuple[str, ...],
+        now: float | None = None,
+        steps: Floats = AHEAD,
     ) -> NextEvent:
         last = float([begin, *past][-1]) if now is None else now
-        edges = last + (until - last) * AHEAD
+        edges = last + (until - last) * steps
         mean = self.given((edges[1:] + edges[:-1]) / 2, past, begin, marks)[0]
         return NextEvent(edges, np.exp(-np.append(0.0, np.cumsum(mean * np.diff(edges)))), self.clock)
 
@@ -478,28 +499,37 @@ class IntensityGivenHistory(Intensity):
         """Draw sequences event by event, each from the distribution of the next given those before."""
         stream, (first, last) = np.random.default_rng(seed), self.stretch(start, end)
         drawn = [self._draw(first, last, np.zeros(0), first, (), stream) for _ in range(count)]
-        types = [marks for _, marks in drawn]
+        types = [path.marks for path in drawn]
         kept = types if any(types) else None
-        sequences = [times for times, _ in drawn]
+        sequences = [path.times for path in drawn]
         return Events.from_arrays(sequences, (first, last), kept, unit=self.clock.unit, zone=self.clock.zone)
 
     def _draw(
-        self, first: float, last: float, past: Floats, begin: float, marks: tuple[str, ...], stream: np.random.Generator
-    ) -> tuple[list[float], list[str]]:
-        """Return times and types of the events drawn in a stretch, given those before; looked for some at a time."""
+        self,
+        first: float,
+        last: float,
+        past: Floats,
+        begin: float,
+        marks: tuple[str, ...],
+        stream: np.random.Generator,
+        bounds: Floats = NOWHERE,
+        steps: Floats = AHEAD,
+    ) -> Path:
+        """Return the events drawn in a stretch, given those before; looked for some at a time."""
         times, types, known = past.tolist(), list(marks), len(past)
-        now = first
+        now, mass = first, np.zeros(len(bounds))
         while now < last:
             until = min(now + self._wait / SURELY * NEAR, last)
-            ahead = self._ahead(np.array(times), until, begin, tuple(types), now)
+            ahead = self._ahead(np.array(times), until, begin, tuple(types), now, steps)
             time = ahead.number_at(stream.uniform())
+            mass -= np.log(np.interp(np.clip(bounds, now, min(time, until)), ahead.numbers, ahead.survival))
             # Without an event until then, what follows is drawn anew from there.
             now = min(time, until)
             if time < until:
                 mark = self.draw_mark(time, times, begin, types, stream)
                 times.append(time)
                 types += [] if mark is None else [mark]
-        return times[known:], types[len(marks) :]
+        return Path(times[known:], types[len(marks) :], mass)
 
     def predict_count(
         self, start: Any, end: Any, level: float = 0.95, history: Any = (), marks: tuple[str, ...] = ()
@@ -517,16 +547,36 @@ class IntensityGivenHistory(Intensity):
         begin = min([first, *past[:1].tolist()])
         if len(past) and past[-1] > first:
             raise DataError(f"the history must lie before {self.clock.text(first)}, got {self.clock.text(past[-1])}")
-        stream, usual = np.random.default_rng(0), (last - first) / (self._wait / SURELY)
-        paths = int(np.clip(SIMULATED / max(usual, 1.0), *PATHS))
-        counts = [len(self._draw(first, last, past, begin, marks, stream)[0]) for _ in range(paths)]
-        mean = float(np.mean(counts))
-        # Fewer paths know the variance less well: it is drawn to that of a Poisson process.
-        variance = (float(np.var(counts)) * paths + max(mean, 1.0) * PATHS[0]) / (paths + PATHS[0])
-        chance = variance * (1 + 1 / paths) + mean**2 / max(self.seen[0], 1.0)
+        mean, variance = self.count_moments(first, last, past, begin, marks)
+        chance = variance + mean**2 / max(self.seen[0], 1.0)
         shape = mean**2 / max(chance - mean, 1e-9) if mean else 0.0
+        # Each client has chances of its own: those of one seed would err in the same direction at all.
+        stream = np.random.default_rng(np.array(self.seen).view(np.uint32))
         masses = stream.gamma(shape, mean / shape, 20_000) if mean else np.zeros(1)
         return Count.from_masses(mean, masses, level)
+
+    def count_moments(
+        self, first: float, last: float, past: Floats, begin: float, marks: tuple[str, ...]
+    ) -> tuple[float, float]:
+        r"""Return mean and variance of the number of events in a stretch, by simulation.
+
+        The mean of counts is that of the integrals of the intensity along the paths. In each part of the stretch,
+        count minus integral is a martingale's increment, whose mean is zero: what the integrals owe to it by a
+        regression is taken away. For a linear Hawkes process that leaves little chance, for a constant rate none.
+        """
+        stream, usual = np.random.default_rng(np.array(self.seen).view(np.uint32)), (last - first) / self._wait * SURELY
+        paths, bounds = int(np.clip(SIMULATED / max(usual, 1.0), *PATHS)), np.linspace(first, last, PARTS + 1)[1:]
+        with limit_threads(1):  # of small arrays, which several threads only wait for
+            drawn = [self._draw(first, last, past, begin, marks, stream, bounds, COARSE) for _ in range(paths)]
+        masses = np.stack([path.mass for path in drawn])
+        reached = np.stack([np.searchsorted(path.times, bounds, side="right") for path in drawn])
+        surprise = np.diff(reached - masses, axis=1, prepend=0.0)
+        centred = surprise - surprise.mean(axis=0)
+        weight = np.linalg.lstsq(centred, masses[:, -1] - masses[:, -1].mean(), rcond=None)[0]
+        mean = max(float(masses[:, -1].mean() - surprise.mean(axis=0) @ weight), 0.0)
+        # Few paths know the variance less well: it is drawn to that of a Poisson process.
+        varies = float(np.var(reached[:, -1])) * paths + max(mean, 1.0) * POISSON_PATHS
+        return mean, varies / (paths + POISSON_PATHS)
 
     def plot(self, events: Any, level: float = 0.95) -> Figure:
         """Draw the intensity along the first sequence of a table, given its events, which stand below it."""

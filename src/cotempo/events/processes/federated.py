@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from cotempo.data import Table, make_events
+from cotempo.data import Events, Table, make_events
 from cotempo.data.clock import Clock
 from cotempo.events import base_measure
 from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
@@ -254,6 +254,17 @@ class ProcessIntensity(IntensityGivenHistory):
         unrolled = look_back(times, history, start, self._process.decays)
         centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
         return np.exp(centre), centre, np.zeros(len(times))
+
+    def count_moments(
+        self, first: float, last: float, past: Floats, begin: float, marks: tuple[str, ...]
+    ) -> tuple[float, float]:
+        """Return mean and variance of the number of events: where the past does not matter, exactly."""
+        if self.method.process not in ONE_SHOT:
+            return super().count_moments(first, last, past, begin, marks)
+        stretch = Events.from_arrays([[]], (first, last), unit=self.clock.unit, zone=self.clock.zone)
+        unrolled = unroll(self.read(stretch), self._process.decays, WHOLE)
+        mean = self.level * float(self._process.mass(unrolled, self._parameters).sum())
+        return mean, mean
 
     def score_record(self, record: Record) -> dict[str, float]:
         """Return the score of a record."""
