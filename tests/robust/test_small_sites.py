@@ -1,10 +1,12 @@
 """Small sites scatter more: an honest one is not left out, and whoever is left out is named."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cotempo as ct
 from cotempo.data import Events
+from cotempo.data.clock import Clock
 from cotempo.events.base_measure import expect_measure, expect_summary
 from cotempo.federation import Message
 from cotempo.robust.screening import find_suspects
@@ -73,6 +75,37 @@ def test_a_site_that_forges_how_long_it_watched_is_found(expect, forge):
     honest = count(0.5, rng)
     exposure = forge(np.array(honest["exposure"]))
     told["liar"] = Message({**{name: honest[name] for name in honest}, "exposure": exposure})
+    assert set(find_suspects(told, expect)) == {"liar"}
+
+
+def weeks(zone, rng, closed=False):
+    """Return twelve weeks of events that come by day; of a site that was closed in the sixth, two sequences."""
+    clock = Clock("h", zone)
+    start = clock.number(pd.Timestamp("2025-02-03", tz=zone))
+    times = start + np.sort(rng.uniform(0, 12 * 168, 4000))
+    times = times[rng.uniform(size=4000) < 0.5 + 0.4 * np.sin(clock.local(times) / 24 * 2 * np.pi)]
+    ends = [(start, start + 12 * 168)]
+    if closed:
+        ends = [(start, start + 5 * 168), (start + 6 * 168, start + 12 * 168)]
+    parts = [times[(first < times) & (times < last)] for first, last in ends]
+    return Events.from_arrays(parts, ends, unit="h", zone=zone)
+
+
+@pytest.mark.parametrize(("zone", "closed"), [("America/New_York", False), ("Europe/Berlin", True)])
+@pytest.mark.parametrize("period", [None, 24.0])
+def test_a_site_that_watched_at_other_times_is_no_suspect(zone, closed, period):
+    rng = np.random.default_rng(1)
+    clients = {name: weeks("Europe/Berlin", rng) for name in "abcd"} | {"other": weeks(zone, rng, closed)}
+    method = ct.FedPP(kernel="time", cells=336, compare=False, period=period)
+    assert method.fit(clients, progress=False).suspects == ()
+
+
+def test_a_liar_does_not_hide_behind_times_it_did_not_watch(expect):
+    rng = np.random.default_rng(0)
+    told = {name: count(level, rng) for name, level in {"a": 1.0, "b": 0.6, "c": 0.8, "d": 0.4}.items()}
+    honest = count(0.5, rng)
+    moved = np.roll(honest["events"], 32, axis=1) * (np.arange(CELLS) < 48) * 2
+    told["liar"] = Message({**{name: honest[name] for name in honest}, "events": moved})
     assert set(find_suspects(told, expect)) == {"liar"}
 
 
