@@ -215,8 +215,10 @@ class FedPointProcess(Method):
         fields = {"sums": Spec((size,), low=low, description="sums for the parameters of the process")}
         # The first sums add up to the number of events; who saw none is compared as well.
         return Expect(
-            fields, sums=True, weight=(0, 1), rows=lambda one: 1.0 + float(np.abs(one["sums"][:numbers]).sum())
-        )
+            fields, sums=True, weight=(0, 1),
+            rows=lambda one: 1.0 + float(np.abs(one["sums"][:numbers]).sum()),
+            scatter=lambda one: {"sums": self.make(state.summary).scatter(one["sums"])},
+        )  # fmt: skip
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""
