@@ -1,6 +1,7 @@
 """Counts to come of models that look back at history: their means are those of theory."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cotempo as ct
@@ -76,3 +77,20 @@ def test_few_expected_events_are_not_taken_for_none():
     found = model.predict_count(1000.0, 1001.0)
     assert found.mean == pytest.approx(0.001, rel=0.05)
     assert (found.lower, found.upper) == (0.0, 1.0)
+
+
+def test_a_model_of_history_says_what_it_must_be_given():
+    model = hawkes()
+    for wrong in (5.0, pd.Timestamp("2025-04-28"), "2025-04-28", None):
+        with pytest.raises(ct.errors.ParameterError, match="history must be the sorted times"):
+            model.predict_next(wrong)
+    with pytest.raises(ct.errors.ParameterError, match="history must be the sorted times"):
+        model.predict_count(1000.0, 1001.0, history=5.0)
+    assert model.predict_next(start=999.0).quantile(0.5) == model.predict_next([], start=999.0).quantile(0.5)
+
+
+def test_a_model_that_does_not_know_how_sure_it_is_has_no_band():
+    band = hawkes().intensity([999.0, 1000.0], [999.5])
+    assert np.isfinite(band.mean).all()
+    assert np.isnan(band.lower).all()
+    assert np.isnan(band.upper).all()

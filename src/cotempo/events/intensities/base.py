@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CELLS = 1000
 # Mean of an intensity, and centre and deviation of its logarithm, ``(times,)`` each.
+# The deviation is NaN where nothing is known about it.
 LogNormal = tuple[Floats, Floats, Floats]
 # How finely a period or the span is looked at, twice as finely as curves are learned, and the most cells of a stretch.
 PER_PERIOD, MOST_CELLS = 2016, 200_000
@@ -423,7 +424,15 @@ class Path(NamedTuple):
 
 
 class IntensityGivenHistory(Intensity):
-    """An intensity given the events before."""
+    """An intensity given the events before.
+
+    Attributes
+    ----------
+    remembers
+        Whether the events before matter to it.
+    """
+
+    remembers: bool = True
 
     @abstractmethod
     def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
@@ -440,6 +449,8 @@ class IntensityGivenHistory(Intensity):
     ) -> Band:
         """Return mean, lower and upper end of a band that should hold a share `level` of the truths.
 
+        A model that does not know how sure it is, such as a process of few parameters or a neural one, has ends of NaN.
+
         Of `history`, the sorted times of the sequence's events, those before a time count for it; `marks` are their
         types, where the model knows types. The sequence began to be watched at `start`, by default the start of the
         span.
@@ -450,7 +461,7 @@ class IntensityGivenHistory(Intensity):
 
     def look_back(self, times: Any, history: Any, start: Any) -> tuple[Floats, Floats, float]:
         """Return times, history and start as numbers of the clock; refuse those that do not fit together."""
-        at, past, clock = self.numbers(times), self.clock.numbers(history), self.clock
+        at, past, clock = self.numbers(times), self.past(history), self.clock
         begin = self.span[0] if start is None else clock.number(start)
         if not np.isfinite(past).all() or (np.diff(past) < 0).any():
             raise DataError("the history must be finite and sorted, got times that are not")
@@ -460,15 +471,22 @@ class IntensityGivenHistory(Intensity):
             raise DataError(f"{words}, got {clock.text(earliest)}; pass start=")
         return at, past, begin
 
+    def past(self, history: Any) -> Floats:
+        """Return the times of a history as numbers of the clock; refuse what is no list of times."""
+        if np.ndim(history) != 1:
+            must = "history must be the sorted times of the sequence's events so far, such as those of its table"
+            raise ParameterError(f"{must}, got {history!r}; where there were none, pass [] and start=")
+        return self.clock.numbers(history) if len(history) else np.zeros(0)
+
     def predict_next(
-        self, history: Any, until: Any = None, start: Any = None, marks: tuple[str, ...] = ()
+        self, history: Any = None, until: Any = None, start: Any = None, marks: tuple[str, ...] = ()
     ) -> NextEvent:
-        """Return the distribution of the first event after the last of `history`.
+        """Return the distribution of the first event after the last of `history`, or after `start` without events.
 
         It is looked for until `until`; by default until it has come almost surely, or as far as the model can say.
         """
         clock = self.clock
-        _, past, begin = self.look_back([], history, start)
+        _, past, begin = self.look_back([], () if history is None and start is not None else history, start)
         last = float([begin, *past][-1])
         if until is None:
             far, end = self._farthest(last), last + self._wait
@@ -543,7 +561,7 @@ class IntensityGivenHistory(Intensity):
         first, last = self.stretch(start, end)
         if first == last:
             return Count(0.0, 0.0, 0.0)
-        past = self.clock.numbers(history)
+        past = self.past(history)
         begin = min([first, *past[:1].tolist()])
         if len(past) and past[-1] > first:
             raise DataError(f"the history must lie before {self.clock.text(first)}, got {self.clock.text(past[-1])}")
