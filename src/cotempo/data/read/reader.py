@@ -126,9 +126,10 @@ class Grouped:
             yield name, self.order[bounds[code] : bounds[code + 1]], range(groups[code], groups[code + 1])
 
 
-def group_rows(sheet: Sheet) -> Grouped:
-    """Sort the rows of a sheet by client, sequence and time."""
-    sequences, times, clients = sheet.keys("sequence"), to_times(sheet, "time"), sheet.clients
+def group_rows(sheet: Sheet, deal: Callable[[Keys, Times], Keys] | None = None) -> Grouped:
+    """Sort the rows of a sheet by client, sequence and time; `deal` gives each its sequence where no column does."""
+    times, clients = to_times(sheet, "time"), sheet.clients
+    sequences = deal(clients, times) if deal and "sequence" not in sheet.columns else sheet.keys("sequence")
     order = np.lexsort((times.values, sequences.codes, clients.codes))
     owner, name = clients.codes[order], sequences.codes[order]
     begins = np.ones(len(order), dtype=bool)
