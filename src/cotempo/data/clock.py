@@ -212,6 +212,7 @@ def parse_date(text: str, formats: Iterable[str] = ()) -> pd.Timestamp:
     """
     import pandas as pd
 
+    formats = [style for style in formats if "%" in style]  # others say how numbers count
     styles = dict.fromkeys(one for style in formats for one in (style, TIME_OF_DAY.sub("", style)))
     read = [pd.to_datetime(text.strip(), format=style, errors="coerce") for style in styles]
     with contextlib.suppress(ValueError):  # such as February 30

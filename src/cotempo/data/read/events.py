@@ -74,7 +74,8 @@ def read_events(
         of events are left out, with a `DataWarning`.
     date_format
         How dates are written that are not ISO 8601, such as ``"%d.%m.%Y %H:%M"`` (`datetime.strptime`); several where
-        files or columns differ, of which one must fit all dates of a column; or one by client.
+        files or columns differ, of which one must fit all dates of a column; or one by client. Numbers since 1970
+        UTC are dates with ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     limit
         The most bytes one file may expand to.
 

@@ -56,7 +56,9 @@ def read_sheets(
         first = next(iter(kinds))
         if kind != kinds[first]:
             must = f"must be of one kind at all clients; {first!r} has {kinds[first]}, this one has {kind}"
-            advice = "" if "plain numbers" in (kind, kinds[first]) else "; pass zone= for those without"
+            plain = next((each for each in (name, first) if kinds[each] == "plain numbers"), None)
+            since = f"; if they count seconds since 1970, pass date_format={{{plain!r}: 's'}}, or 'ms' for milliseconds"
+            advice = since if plain is not None else "; pass zone= for those without"
             reading.problems.add(must + advice, client=name, column=time)
     for own_name, own in readings.items() if reading.by_client else ():
         _check_columns(own, own_name)
