@@ -119,6 +119,16 @@ def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
     assert list(curve) == ["client", "time", "mean", "lower", "upper"]
     assert set(curve["client"]) == {"Mary", "Nord"}
     assert (curve["lower"] < curve["mean"]).all()
+    assert set(pd.to_datetime(curve["time"], utc=True).dt.minute) <= {0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55}
+    drawn = cotempo("export", "runs/wards", "--out", "own", "--figures", "svg", "--client", "Nord", "--json")
+    (figure,) = (Path(path) for path in drawn.record["files"] if path.endswith(".svg"))
+    assert "nord" in figure.name.casefold()
+    assert "Mary" not in (wards / figure).read_text()
+    plain = cotempo("predict", "runs/wards", "raw/Nord.csv", "--out", "rates.csv")
+    assert plain.code == 0, plain.err
+    times = pd.read_csv(wards / "rates.csv", parse_dates=["time"])["time"]
+    assert (times.diff().dropna() == pd.Timedelta(hours=2)).all()  # two weeks in at most 200 rows
+    assert set(times.dt.hour) == set(range(0, 24, 2))
 
 
 def test_a_model_that_looks_back_needs_the_events(cotempo: Command, wards: Path) -> None:

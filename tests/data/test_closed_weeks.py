@@ -67,3 +67,11 @@ def test_sequences_at_the_same_time_are_still_warned_of():
     windows = pd.DataFrame({"client": ["a", "a", "b"], "sequence": ["x", "y", None], "start": 0.0, "end": 9.0})
     frames = {"a": pd.DataFrame({"time": [1.0, 2.0], "sequence": ["x", "y"]}), "b": pd.DataFrame({"time": [1.0, 2.0]})}
     assert any("several sequences" in line for line in ct.describe(ct.read_events(frames, windows=windows)).warnings)
+
+
+def test_a_windows_file_beside_the_table_is_named_in_its_error(tmp_path):
+    pd.DataFrame({"time": TIMES}).to_csv(tmp_path / "nord.csv", index=False)
+    pd.DataFrame({"start": ["2025-03-04"], "end": ["2025-03-24"]}).to_csv(tmp_path / "windows.csv", index=False)
+    with pytest.raises(DataError, match=r"must lie in its window .*\n?.*'?windows\.csv'? beside it") as found:
+        ct.read_events(tmp_path / "nord.csv")
+    assert "pass others as windows=" in str(found.value)

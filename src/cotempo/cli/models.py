@@ -258,6 +258,7 @@ def export(
 ) -> Output:
     """Write the results as CSV tables (networks, events found, whether joining helped each client), and the figures."""
     from cotempo.drawing.svg import file_name
+    from cotempo.events import IntensityOverTime
     from cotempo.federation.fitted import Fitted
     from cotempo.report.tables import without_formula
 
@@ -275,6 +276,8 @@ def export(
         frame.rename(columns=without_formula).map(without_formula).to_csv(paths[-1], index=False)
     if figures:
         drawn = {**fitted.figures(), **({"Gain of each client": Fitted.plot(fitted)} if fitted.benefit else {})}
+        if client is not None and isinstance(fitted[client], IntensityOverTime):
+            drawn = {f"Intensity of {client} with its 95 % band": fitted.plot([client])}
         for title, figure in drawn.items():
             paths.append(folder / f"{file_name(title)}.{figures.value}")
             figure.savefig(paths[-1], dpi=200)
@@ -454,7 +457,7 @@ def intensity_frame(model: Any, table: Any, horizon: float, level: float, step: 
     frames = []
     for name, (start, end) in table.windows.items():
         if step is None:
-            times = np.linspace(start, end + horizon, POINTS)
+            times = table.clock.plain_times(start, end + horizon, POINTS)
         else:
             size = table.clock.duration(as_number(step))
             first = table.clock.full_step(start, size)

@@ -121,6 +121,8 @@ def read_events(
             if near:
                 reading.remark(f"is a client of the windows table alone, without events{near}", name)
     vocabulary = _vocabulary(used, marks, reading.problems)
+    if given is None and isinstance(windows, Path) and any("window" in str(one) for one in reading.problems.found):
+        reading.problems.add(f"the windows were those of {quote(windows.name)} beside it; pass others as windows=")
     reading.finish()
     return {name: _recode(found[name], vocabulary) for name in sorted(found)}
 
@@ -160,8 +162,8 @@ class WindowTable:
                 names, starts = sorted(windows), [windows[name][0] for name in sorted(windows)]
                 place = np.searchsorted(starts, times.values[rows], side="right") - 1
                 found[rows] = np.array(names, dtype=object)[place.clip(0, len(names) - 1)]
-        names, codes = np.unique(found.astype(np.str_), return_inverse=True)
-        return Keys(tuple(names.tolist()), codes.astype(np.intp))
+        known, codes = np.unique(found.astype(np.str_), return_inverse=True)
+        return Keys(tuple(known.tolist()), codes.astype(np.intp))
 
     def silent(self, client: str) -> Events:
         """Return the table of a client that observed nothing."""

@@ -238,8 +238,11 @@ class IntensityOverTime(Intensity):
         return self.band(at.ravel(), level).reshape(at.shape)
 
     def to_frame(self, times: Any = None, level: float = 0.95, kind: FrameKind = "pandas") -> Any:
-        """Return the columns ``time, mean, lower, upper`` as a dataframe; by default at 300 of `shown`."""
-        at = np.linspace(*self.shown, 300) if times is None else self.clock.numbers(times)
+        """Return the columns ``time, mean, lower, upper`` as a dataframe; by default at up to 300 times of `shown`.
+
+        These are in plain steps where times are dates, such as hours from midnight on.
+        """
+        at = self.clock.plain_times(*self.shown, 300) if times is None else self.clock.numbers(times)
         columns = {"time": at, **self.intensity(at, level)._asdict()}
         return make_frame(columns, kind, {"time": self.clock})
 
