@@ -119,6 +119,16 @@ def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
     assert list(curve) == ["client", "time", "mean", "lower", "upper"]
     assert set(curve["client"]) == {"Mary", "Nord"}
     assert (curve["lower"] < curve["mean"]).all()
+    assert set(pd.to_datetime(curve["time"], utc=True).dt.minute) <= {0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55}
+    drawn = cotempo("export", "runs/wards", "--out", "own", "--figures", "svg", "--client", "Nord", "--json")
+    (figure,) = (Path(path) for path in drawn.record["files"] if path.endswith(".svg"))
+    assert "nord" in figure.name.casefold()
+    assert "Mary" not in (wards / figure).read_text()
+    plain = cotempo("predict", "runs/wards", "raw/Nord.csv", "--out", "rates.csv")
+    assert plain.code == 0, plain.err
+    times = pd.read_csv(wards / "rates.csv", parse_dates=["time"])["time"]
+    assert (times.diff().dropna() == pd.Timedelta(hours=2)).all()  # two weeks in at most 200 rows
+    assert set(times.dt.hour) == set(range(0, 24, 2))
 
 
 def test_a_model_that_looks_back_needs_the_events(cotempo: Command, wards: Path) -> None:
@@ -182,3 +192,25 @@ def test_windows_beside_the_input_are_honoured(cotempo: Command, wards: Path, na
     again = cotempo("predict", "done", "raw", "--out", "p.csv", "--step", "6h")
     assert again.code == 0, again.err
     assert str(pd.to_datetime(pd.read_csv(wards / "p.csv")["time"]).min()) == "2025-03-10 00:00:00+01:00"
+
+
+def test_a_model_of_history_says_what_it_does_not_know(cotempo: Command, wards: Path) -> None:
+    text = EXPERIMENT.split("[FedPP]", maxsplit=1)[0].replace('"FedPP"', '"FedPointProcess"')
+    (wards / "h.toml").write_text(f'{text}[FedPointProcess]\nprocess = "hawkes"\nrounds = 3\n')
+    assert cotempo("run", "h.toml").code == 0
+    said = cotempo("predict", "runs/wards", "raw", "--out", "rates.csv")
+    assert said.code == 0, said.err
+    assert "lower and upper are empty" in said.err
+    rates = pd.read_csv(wards / "rates.csv")
+    assert rates["mean"].notna().all()
+    assert rates[["lower", "upper"]].isna().all(axis=None)
+    week = ("--start", "2025-03-24", "--end", "2025-03-25", "--json")
+    cold = cotempo("count", "runs/wards", *week)
+    assert "begin as if no event had come before" in cold.err
+    warm = cotempo("count", "runs/wards", "raw", *week)
+    assert warm.code == 0, warm.err
+    assert "as if no event" not in warm.err
+    (nord,) = (row for row in warm.record["counts"] if row["client"] == "Nord")
+    begun = next(row for row in cold.record["counts"] if row["client"] == "Nord")
+    assert nord["mean"] != begun["mean"]
+    assert len([row for row in warm.record["counts"] if row["client"] == "Mary"]) == 20  # one row a sequence

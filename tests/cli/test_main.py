@@ -62,7 +62,7 @@ def test_a_dry_run_shows_and_sends_nothing(cotempo: Command, made: Path, tmp_pat
     before = sorted(path.name for path in tmp_path.iterdir())
     said = cotempo("run", made, "--dry-run")
     assert said.code == 0
-    assert "client-0, client-1, client-2 would each send 2 messages, 72 bytes in all." in said.out
+    assert "client-0, client-1, client-2 would each send 2 messages and 72 bytes, 216 bytes together." in said.out
     assert "Phase 'mean': 1 message of 24 bytes a client; only the sum over clients is used." in said.out
     assert "Phase 'compare': 1 message" in said.out
     assert "the mean of each variable over your complete rows" in said.out

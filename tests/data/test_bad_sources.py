@@ -357,3 +357,9 @@ def test_texts_must_hold_words(tmp_path: Path) -> None:
     (tmp_path / "posts.csv").write_text("text\n12\n13\n")
     with pytest.raises(DataError, match="text: must hold words"):
         read_posts(tmp_path / "posts.csv")
+
+
+def test_a_spreadsheet_is_refused_with_the_way_to_read_it(tmp_path: Path) -> None:
+    (tmp_path / "wards.xlsx").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"wards.xlsx'; save it as CSV, or read it with pandas.read_excel"):
+        read_events(tmp_path / "wards.xlsx")

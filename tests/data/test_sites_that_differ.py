@@ -113,3 +113,20 @@ def test_who_is_refused_is_not_called_silent() -> None:
         ct.read_events(tables, windows=windows)
     assert "yesterday" in str(found.value)
     assert "has no events" not in str(found.value)
+
+
+@pytest.mark.parametrize(("rate", "step"), [(0.4, 1 / 60), (0.4, 24.0), (5.0, 1.0), (0.4, 0.0)])
+def test_events_that_stand_twice_are_counted(rate: float, step: float) -> None:
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.uniform(0, 2000, int(2000 * rate)))
+    times = np.floor(times / step) * step if step else times
+
+    def twice(share: float) -> list[str]:
+        more = times[rng.uniform(size=len(times)) < share]
+        table = ct.Events.from_arrays([np.sort(np.append(times, more))], (0.0, 2000.0))
+        return [line for line in table.describe().warnings if "the same event twice?" in line]
+
+    assert not twice(0.0)
+    if rate * step < 1:
+        for share in (0.04, 1.1):
+            assert "drop_duplicates" in twice(share)[0]

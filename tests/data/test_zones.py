@@ -188,3 +188,28 @@ def test_the_hour_that_comes_twice_is_one_fault() -> None:
     with pytest.raises(DataError) as error:
         read_series({"a": frame}, zone="Europe/Berlin")
     assert all("had once" in str(problem) for problem in error.value.problems)
+
+
+@pytest.mark.parametrize(("part", "size"), [("s", 1), ("ms", 10**3), ("ns", 10**9)])
+@pytest.mark.parametrize("written", [int, str, float])
+def test_numbers_since_1970_are_dates(part, size, written):
+    dates = pd.to_datetime(["2025-03-03 07:30", "2025-07-01 12:00"]).tz_localize("Europe/Berlin")
+    seconds = [int(date.timestamp()) for date in dates]
+    frames = {
+        "nord": pd.DataFrame({"time": dates.strftime("%d.%m.%Y %H:%M")}),
+        "lyon": pd.DataFrame({"time": [written(second * size) for second in seconds]}),
+    }
+    formats = {"nord": "%d.%m.%Y %H:%M", "lyon": part}
+    clients = read_events(frames, unit="h", zone="Europe/Berlin", date_format=formats)
+    assert clients["lyon"].time.tolist() == clients["nord"].time.tolist()
+    assert clients["lyon"].clock == clients["nord"].clock
+    alone = read_events({"lyon": frames["lyon"]}, date_format=part)["lyon"]
+    assert (alone.time.tolist(), alone.zone) == (seconds, "UTC")
+
+
+def test_numbers_beside_dates_are_told_the_way_out():
+    frames = {"a": pd.DataFrame({"time": [1.7e9, 1.8e9]}), "b": pd.DataFrame({"time": ["2025-01-01", "2025-01-02"]})}
+    with pytest.raises(DataError, match=r"date_format=\{'a': 's'\}"):
+        read_events(frames)
+    with pytest.raises(DataError, match="row 1: must count 'ms' since 1970"):
+        read_events(pd.DataFrame({"time": [1.0, 1e19]}), date_format="ms")

@@ -86,3 +86,12 @@ def test_counts_are_as_sure_where_the_days_of_sites_differ(fitted):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_counts_are_as_sure_on_other_weeks(seed):
     check_counts(fit(seed)[0])
+
+
+def test_what_a_report_says_first_is_of_the_largest_clients():
+    rng = np.random.default_rng(0)
+    sizes = {"a": 20, "b": 300, "c": 50, "d": 400}
+    clients = {name: Events.from_arrays([np.sort(rng.uniform(0, 96, n))], (0.0, 96.0)) for name, n in sizes.items()}
+    said = FedPP(kernel="time", compare=False, cells=48).fit(clients, progress=False).answer()
+    assert said.index("for d ") < said.index("for b ")
+    assert "for a " not in said

@@ -1,12 +1,17 @@
 """Small sites scatter more: an honest one is not left out, and whoever is left out is named."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cotempo as ct
 from cotempo.data import Events
+from cotempo.data.clock import Clock
 from cotempo.events.base_measure import expect_measure, expect_summary
-from cotempo.federation import Message
+from cotempo.events.processes.federated import ProcessState
+from cotempo.events.records.history import WHOLE, unroll
+from cotempo.events.records.record import Record, Summary
+from cotempo.federation import Joining, Message
 from cotempo.robust.screening import find_suspects
 
 CELLS = 96
@@ -76,6 +81,37 @@ def test_a_site_that_forges_how_long_it_watched_is_found(expect, forge):
     assert set(find_suspects(told, expect)) == {"liar"}
 
 
+def weeks(zone, rng, closed=False):
+    """Return twelve weeks of events that come by day; of a site that was closed in the sixth, two sequences."""
+    clock = Clock("h", zone)
+    start = clock.number(pd.Timestamp("2025-02-03", tz=zone))
+    times = start + np.sort(rng.uniform(0, 12 * 168, 4000))
+    times = times[rng.uniform(size=4000) < 0.5 + 0.4 * np.sin(clock.local(times) / 24 * 2 * np.pi)]
+    ends = [(start, start + 12 * 168)]
+    if closed:
+        ends = [(start, start + 5 * 168), (start + 6 * 168, start + 12 * 168)]
+    parts = [times[(first < times) & (times < last)] for first, last in ends]
+    return Events.from_arrays(parts, ends, unit="h", zone=zone)
+
+
+@pytest.mark.parametrize(("zone", "closed"), [("America/New_York", False), ("Europe/Berlin", True)])
+@pytest.mark.parametrize("period", [None, 24.0])
+def test_a_site_that_watched_at_other_times_is_no_suspect(zone, closed, period):
+    rng = np.random.default_rng(1)
+    clients = {name: weeks("Europe/Berlin", rng) for name in "abcd"} | {"other": weeks(zone, rng, closed)}
+    method = ct.FedPP(kernel="time", cells=336, compare=False, period=period)
+    assert method.fit(clients, progress=False).suspects == ()
+
+
+def test_a_liar_does_not_hide_behind_times_it_did_not_watch(expect):
+    rng = np.random.default_rng(0)
+    told = {name: count(level, rng) for name, level in {"a": 1.0, "b": 0.6, "c": 0.8, "d": 0.4}.items()}
+    honest = count(0.5, rng)
+    moved = np.roll(honest["events"], 32, axis=1) * (np.arange(CELLS) < 48) * 2
+    told["liar"] = Message({**{name: honest[name] for name in honest}, "events": moved})
+    assert set(find_suspects(told, expect)) == {"liar"}
+
+
 @pytest.mark.slow
 def test_who_is_left_out_is_named_in_a_warning_and_in_advice():
     rng = np.random.default_rng(1)
@@ -88,3 +124,40 @@ def test_who_is_left_out_is_named_in_a_warning_and_in_advice():
     assert fitted.suspects == ("odd",)
     assert any("odd was left out" in line for line in fitted.advice())
     assert not method.fit(clients, progress=False, reducer=ct.Robust("mean")).suspects
+
+
+def by_day(size, rng):
+    """Return events of a thousand hours that come more often by day."""
+    times = np.sort(rng.uniform(0, 1000, rng.poisson(3 * size)))
+    return times[rng.uniform(size=len(times)) < 1 / 3 + 0.25 * np.sin(times / 24 * 2 * np.pi)]
+
+
+OPTIONS = {"profile": {"period": 24.0}, "hawkes": {"rounds": 4}, "renewal": {"rounds": 4}}
+
+
+@pytest.mark.parametrize("process", OPTIONS)
+@pytest.mark.parametrize("small", [3, 13, 60])
+def test_a_process_leaves_no_small_site_out(process, small):
+    rng = np.random.default_rng(2)
+    sizes = {"a": 1000, "b": 900, "c": 1200, "d": 1100, "small": small}
+    clients = {name: Events.from_arrays([by_day(size, rng)], (0.0, 1000.0)) for name, size in sizes.items()}
+    assert ct.FedPointProcess(process=process, **OPTIONS[process]).fit(clients, progress=False).suspects == ()
+
+
+@pytest.mark.parametrize("process", OPTIONS)
+@pytest.mark.parametrize("size", [300, 1000])
+def test_a_site_that_forges_the_sums_of_a_process_is_found(process, size):
+    rng = np.random.default_rng(2)
+    records = {name: Record.of(Events.from_arrays([by_day(1000, rng)], (0.0, 1000.0))) for name in "abcd"}
+    records["liar"] = Record.of(Events.from_arrays([by_day(size, rng)], (0.0, 1000.0)))
+    method = ct.FedPointProcess(process=process, **OPTIONS[process])
+    summary = Summary(5000.0, 5000.0, 0.0, 1000.0, (0.1, 0.5, 1.0, 3.0)).to_array()
+    made = method.make(summary)
+    state = ProcessState(0, np.array([0.0, 1000.0]), summary, made.start(), Joining())
+    told = {}
+    for name, record in records.items():
+        sums = made.statistics(unroll(record, made.decays, WHOLE), record, made.start())
+        if name == "liar":
+            sums[:2] += sums[: len(sums) // (3 if process == "renewal" else 2)].sum() / 2
+        told[name] = Message({"sums": sums})
+    assert set(find_suspects(told, method.expects(state, "learn"))) == {"liar"}

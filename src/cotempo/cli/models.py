@@ -69,13 +69,16 @@ def predict(
     """Continue series by --horizon rows, or give the intensity of events over their windows and --horizon beyond."""
     from cotempo.series.windows import Timing
 
-    chosen = {} if level is None else {"level": level}
+    chosen, unsure = {} if level is None else {"level": level}, list[str]()
     number = float(horizon) if re.fullmatch(r"[+-]?[\d.]+", horizon) else None
 
     def continued(model: Any, table: Any) -> Any:
         if hasattr(model, "intensity"):
             ahead = table.clock.duration(horizon) if number is None else number
-            return intensity_frame(model, table, ahead, EVENTS_LEVEL if level is None else level, step)
+            frame = intensity_frame(model, table, ahead, EVENTS_LEVEL if level is None else level, step)
+            if len(frame) and frame["lower"].isna().all():
+                unsure.append(type(model).__name__)
+            return frame
         if step is not None:
             raise ParameterError(f"--step must be left out where the method learns from series, got {step}")
         rows = Timing.of(table).count_rows(horizon) if number is None else number
@@ -85,7 +88,11 @@ def predict(
             return model.network.forecast(table, int(rows), **chosen).to_frame()
         return model.forecast(table, int(rows), draws, **chosen, seed=seed).to_frame()
 
-    return apply(run, given, out, client, ("intensity", "forecast", "network"), continued)
+    written = apply(run, given, out, client, ("intensity", "forecast", "network"), continued)
+    if unsure:
+        what = "the run's models do not say how sure they are of their intensity"
+        warnings.warn(f"lower and upper are empty: {what}; FedPP's have bands", stacklevel=2)
+    return written
 
 
 def next_event(
@@ -130,6 +137,10 @@ def next_event(
 
 def count_events(
     run: RunPath,
+    given: Annotated[
+        Path | None, typer.Argument(metavar="[INPUT]", help="The events so far, where the model looks back at them.")
+    ] = None,
+    *,
     start: Annotated[
         str, typer.Option(help="From when: a number, or a date as in ISO 8601 or as the run's are written.")
     ],
@@ -138,15 +149,33 @@ def count_events(
     level: Level = None,
 ) -> Output:
     """Say how many events a sequence will have, by clients' models: the mean, and an interval for chance and doubt."""
+    import numpy as np
+
     fitted, rows, level = load_models(run, client), [], EVENTS_LEVEL if level is None else level
     formats = date_formats(run, client)
+    tables: dict[str, Any] = dict(read_like(run, load_result(run), given, client)) if given else {}
+    cold = [name for name, model in fitted.items() if name not in tables and getattr(model, "remembers", False)]
+    if cold:
+        what = "these counts begin as if no event had come before, and the models look back at events"
+        warnings.warn(f"{', '.join(cold)}: {what}; pass those so far: cotempo count RUN INPUT", stacklevel=2)
     for name, model in fitted.items():
-        found = capable(model, ("predict_count",), model).predict_count(
-            as_time(start, model.clock, formats), as_time(end, model.clock, formats), level
-        )
-        rows.append({"client": name, **found._asdict()})
+        ends = [as_time(when, model.clock, formats) for when in (start, end)]
+        capable(model, ("predict_count",), model)
+        if name not in tables:
+            rows.append({"client": name, **model.predict_count(*ends, level)._asdict()})
+            continue
+        if not hasattr(model, "given"):
+            raise ParameterError("INPUT must be left out where the model does not look back at events")
+        for sequence, times, codes, *_ in tables[name].sequences():
+            before = int(np.searchsorted(times, model.clock.number(ends[0])))
+            marks = tuple(tables[name].marks[code] for code in codes[:before]) if getattr(model, "marks", ()) else ()
+            found = model.predict_count(*ends, level, times[:before], marks)
+            named = {"sequence": sequence} if len(tables[name].names) > 1 else {}
+            rows.append({"client": name, **named, **found._asdict()})
     lines = [
-        f"{row['client']}: {row['mean']:.1f} ({level:.0%}: {row['lower']:.0f} to {row['upper']:.0f})" for row in rows
+        f"{row['client']}{', ' + row['sequence'] if 'sequence' in row else ''}: "
+        f"{row['mean']:.1f} ({level:.0%}: {row['lower']:.0f} to {row['upper']:.0f})"
+        for row in rows
     ]
     return Output(lines, {"level": level, "counts": rows})
 
@@ -236,6 +265,7 @@ def export(
 ) -> Output:
     """Write the results as CSV tables (networks, events found, whether joining helped each client), and the figures."""
     from cotempo.drawing.svg import file_name
+    from cotempo.events import IntensityOverTime
     from cotempo.federation.fitted import Fitted
     from cotempo.report.tables import without_formula
 
@@ -253,6 +283,8 @@ def export(
         frame.rename(columns=without_formula).map(without_formula).to_csv(paths[-1], index=False)
     if figures:
         drawn = {**fitted.figures(), **({"Gain of each client": Fitted.plot(fitted)} if fitted.benefit else {})}
+        if client is not None and isinstance(fitted[client], IntensityOverTime):
+            drawn = {f"Intensity of {client} with its 95 % band": fitted.plot([client])}
         for title, figure in drawn.items():
             paths.append(folder / f"{file_name(title)}.{figures.value}")
             figure.savefig(paths[-1], dpi=200)
@@ -468,7 +500,7 @@ def intensity_frame(model: Any, table: Any, horizon: float, level: float, step: 
     frames = []
     for name, (start, end) in table.windows.items():
         if step is None:
-            times = np.linspace(start, end + horizon, POINTS)
+            times = table.clock.plain_times(start, end + horizon, POINTS)
         else:
             size = table.clock.duration(as_number(step))
             first = table.clock.full_step(start, size)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 UNITS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 # Seconds: beyond some eight thousand years a number is no date.
 LAST = 2.5e11
+# Plain steps of time, in seconds, finest first: from a second to a week.
+STEPS = (1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800)
 RHYTHMS = {86400.0: "day", 604800.0: "week"}
 # Year first, as ISO 8601 has it: of other dates pandas takes the month first, or the day, and says nothing.
 ISO = re.compile(r"\s*(\d{4}-\d\d-\d\d|\d{8})(?=[T ]|$)|\d{4}(-\d\d)?$")
@@ -178,6 +180,18 @@ class Clock:
         midnight = self.number(self.date(number).floor("D"))
         return float(midnight + size * np.ceil((number - midnight) / size * (1 - 1e-12)))
 
+    def plain_times(self, first: float, last: float, most: int) -> Floats:
+        """Return times of a stretch in the finest plain step, such as an hour from midnight on, that makes few enough.
+
+        Plain numbers are `most` in equal steps.
+        """
+        sizes = [step / UNITS[self.unit or "s"] for step in STEPS]
+        size = next((size for size in sizes if (last - first) / size <= most), sizes[-1])
+        if not self.dates or last - first < 2 * sizes[0]:
+            return np.linspace(first, last, most)
+        begin = self.full_step(first, size)
+        return np.asarray(begin + size * np.arange(int((last - begin) / size * (1 + 1e-12)) + 1))
+
     def match(self, other: Clock) -> None:
         """Raise `DataError` if both clocks count dates, and only one has a time zone."""
         if self.dates and other.dates and bool(self.zone) != bool(other.zone):
@@ -212,6 +226,7 @@ def parse_date(text: str, formats: Iterable[str] = ()) -> pd.Timestamp:
     """
     import pandas as pd
 
+    formats = [style for style in formats if "%" in style]  # others say how numbers count
     styles = dict.fromkeys(one for style in formats for one in (style, TIME_OF_DAY.sub("", style)))
     read = [pd.to_datetime(text.strip(), format=style, errors="coerce") for style in styles]
     with contextlib.suppress(ValueError):  # such as February 30

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from cotempo.data.clock import LABELS, UNITS
 from cotempo.data.html import html_table
 from cotempo.data.problems import list_names
@@ -141,7 +143,7 @@ def describe(clients: Mapping[str, Table]) -> Description:
         for warning in client.warnings:
             same.setdefault(warning, []).append(client.client)
     warnings += [f"{list_names(own)}: {warning}" for warning, own in same.items()]
-    several = [client.client for client in found if (client.sequences or 0) > 1]
+    several = [client.client for client in found if (client.sequences or 0) > 1 and _at_once(clients[client.client])]
     single = [client.client for client in found if client.sequences == 1]
     if schema.kind == "events" and several and single:
         both = f"{list_names(several)} with several sequences beside {list_names(single)} with one"
@@ -151,6 +153,13 @@ def describe(clients: Mapping[str, Table]) -> Description:
     rows = sum(client.rows for client in found)
     partial = tuple(column for column in everything if column not in common)
     return Description(schema.kind, common, schema.unit, zones, rows, found, tuple(warnings), partial)
+
+
+def _at_once(table: Table) -> bool:
+    """Return whether sequences were watched at the same time: windows one after the other are those of one place."""
+    start, end = (np.asarray(getattr(table, name, ())) for name in ("start", "end"))
+    order = np.argsort(start)
+    return bool((start[order][1:] < end[order][:-1]).any())
 
 
 def unequal_steps(steps: Mapping[str, float]) -> str:

@@ -15,6 +15,9 @@ from cotempo.data.tables import Schema, Table, numbered, pluralize, runs_of
 from cotempo.errors import DataError
 from cotempo.typing import Floats, Integers
 
+# So few equal rows are not worth a word.
+FEW_REPEATED = 2
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Events(Table):
@@ -210,6 +213,9 @@ class Events(Table):
             warnings.append(f"{words}: an event is taken to be anywhere in its step, from its time on")
         elif tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
+        if repeated := self._repeated(step):
+            words = f"{pluralize(repeated, 'row')} equal to another in sequence, time and mark: the same event twice?"
+            warnings.append(f"{words} remove them with pandas: frame.drop_duplicates()")
         unknown = sum(len(times) > 0 and times[-1] == end and not self._is_midnight(end) for _, times, *_, end in parts)
         if unknown:
             begin = f"{pluralize(unknown, 'window')} that an event begins or ends, as if unknown"
@@ -223,6 +229,19 @@ class Events(Table):
         return ClientDescription(
             client, self.rows, len(parts), start, end, marks=counts or None, warnings=tuple(warnings)
         )
+
+    def _repeated(self, step: float) -> int:
+        """Return how many rows are equal to one before, if more than times that were cut down to steps are by chance.
+
+        How often the next step has an event, too, tells how many events a step has.
+        """
+        rows = np.unique(np.column_stack([self._owner, self.mark, self.time]), axis=0)
+        repeated = self.rows - len(rows)
+        gaps = np.diff(rows[:, 2])[(np.diff(rows[:, :2], axis=0) == 0).all(axis=1)]
+        follows = float(np.isclose(gaps, gaps.min(), rtol=1e-3).mean()) if step and len(gaps) else 0.0
+        usual = -np.log1p(-min(follows, 1 - 1 / max(len(rows), 2)))
+        by_chance = self.rows * (1 - -np.expm1(-usual) / usual) if usual else 0.0
+        return repeated if repeated > FEW_REPEATED + 2 * by_chance else 0
 
     def _is_midnight(self, time: float) -> bool:
         """Whether a date is one that people give windows with, and not that of an event."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -51,6 +52,8 @@ POISSON_FREEDOM = 5.0
 # Screening: how much longer tails of squared misfits are than a normal's, and how far logs of sizes of honest sites
 # may be apart: fifty times.
 TAIL, USUAL_SIZES = 2.0, 4.0
+# Levels are drawn to that of all by a few events: the variance that this adds to the course of events.
+LEVELLED = 0.05
 # More than anything differs: which fold of a client holds a sequence is chance.
 ANY = 1e100
 DISPERSION = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
@@ -353,8 +356,11 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
             "spread": Spec((2,), low=0, description="squared misfit and expected events over coarse stretches"),
             "dispersion": DISPERSION,
         }
+        # What was sent; nothing is known before it, when a contract says what will be asked.
+        curve = state.timeline.curves[-1] if len(state.timeline.curves) else np.ones(method.cells)
+        course, scatter = partial(_course, curve=curve), partial(_scatter_of_counts, curve=curve)
         # Who saw no event is compared as well.
-        return Expect(fields, True, (0, 1), rows=_events_of_cells, alike=_course, scatter=_scatter_of_counts)
+        return Expect(fields, True, (0, 1), rows=_events_of_cells, alike=course, scatter=scatter)
     if phase in ("level", "relevel"):
         words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
         fields = {"log_likelihood": Spec((2, len(SETTINGS)), votes=True, description=words)}
@@ -376,16 +382,19 @@ def _events_of_cells(message: Message) -> float:
     return 1.0 + float(message["events"].sum())
 
 
-def _course(message: Message) -> dict[str, Floats]:
-    """Return which share of the events a client had seen by each time, and how long it had watched for each of them.
+def _expected(message: Message, curve: Floats) -> Floats:
+    """Return how many events the curve expects in each cell, at the client's own level and where it watched."""
+    return np.asarray(curve * message["exposure"].sum(axis=0))
 
-    Noise in single cells averages out. Folds are added up: few sequences are spread over them by chance.
+
+def _course(message: Message, curve: Floats) -> dict[str, Floats]:
+    """Return by how many events a client had been ahead of the curve by each time, as a share of all.
+
+    When a client watched does not matter: zones differ, and a site may be closed for a week. Noise in single cells
+    averages out. Folds are added up: few sequences are spread over them by chance.
     """
-    events, exposure = message["events"].sum(axis=0), message["exposure"].sum(axis=0)
-    return {
-        "events": np.cumsum(events) / max(float(events.sum()), 1.0),
-        "exposure": np.cumsum(exposure) / _events_of_cells(message),
-    }
+    ahead = np.cumsum(message["events"].sum(axis=0) - _expected(message, curve))
+    return {"events": ahead / _events_of_cells(message)}
 
 
 def _gap(message: Message) -> dict[str, Floats]:
@@ -394,18 +403,23 @@ def _gap(message: Message) -> dict[str, Floats]:
     return {"totals": np.log(np.maximum([exposure / (events + 1.0)], 1e-30))}
 
 
-def _scatter_of_counts(message: Message) -> dict[str, Floats]:
-    """Return how much counts of a Poisson process vary, the course of so many events, and squared misfits."""
-    events, (course, watched) = message["events"], _course(message).values()
-    _, expected, freedom = message["dispersion"].T
-    own = np.sqrt(1.0 + max(float(events.sum()), 0.0))
-    varies = TAIL * np.abs(expected) * np.sqrt(2.0 / np.maximum(freedom, 1.0))
+def _scatter_of_counts(message: Message, curve: Floats) -> dict[str, Floats]:
+    """Return how much counts of a Poisson process vary, the course of so many events, and squared misfits.
+
+    In cells that a client watched more or less than others, its counts may differ by what is expected there.
+    """
+    events, expected = message["events"], _expected(message, curve)
+    evenly = curve * (expected.sum() / max(float(curve.sum()), 1e-300))
+    _, dispersed, freedom = message["dispersion"].T
+    total = max(float(events.sum()), 0.0)
+    seen = np.cumsum(events.sum(axis=0)) / max(total, 1.0)
+    varies = TAIL * np.abs(dispersed) * np.sqrt(2.0 / np.maximum(freedom, 1.0))
     return {
-        "events": np.sqrt(np.maximum(events, 0.0) + 1.0),
+        "events": np.sqrt(np.maximum(events, 0.0) + 1.0) + np.abs(evenly - expected),
         "exposure": np.full(events.shape, ANY),
-        "alike events": np.sqrt(np.clip(course * (1.0 - course), 0.0, 1.0) + 1e-3) / own,
-        "alike exposure": TAIL * np.abs(watched) / own,
-        "dispersion": np.column_stack([varies, np.zeros((2, 2))]),
+        "alike events": np.sqrt(np.clip(seen * (1.0 - seen), 0.0, 1.0) + LEVELLED) / np.sqrt(1.0 + total),
+        # Honest clients may have one sequence, or any number.
+        "dispersion": np.column_stack([varies, np.full(2, 1.0 + total), np.abs(freedom)]),
         "spread": np.array([TAIL * abs(float(message["spread"][1])) * np.sqrt(2.0 / STRETCHES), 0.0]),
     }
 

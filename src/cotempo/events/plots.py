@@ -36,7 +36,10 @@ def plot_intensities(
         known, clock = (events or {}).get(name), model.clock
         times, band, rug = _along(model, known, level)
         across = _across(clock, times)
-        axes.fill_between(across, band.lower, band.upper, color=BLUE, alpha=0.2, linewidth=0, label=f"{level:.0%} band")
+        if np.isfinite(band.lower).any():
+            axes.fill_between(
+                across, band.lower, band.upper, color=BLUE, alpha=0.2, linewidth=0, label=f"{level:.0%} band"
+            )
         axes.plot(across, band.mean, color=BLUE, label="learned")
         if truth is not None and getattr(truth, "kind", "") == "poisson":
             axes.plot(across, truth.intensity(name, times), color=ORANGE, linewidth=1.2, linestyle="--", label="truth")

@@ -46,7 +46,7 @@ def dry_run(
     >>> import cotempo as ct
     >>> clients, _ = ct.make_networks(variables=3, clients=2, samples=60)
     >>> print("\\n".join(ct.dry_run(ct.FedMean(), clients).lines()[:4]))
-    client-0, client-1 would each send 2 messages, 80 bytes in all.
+    client-0, client-1 would each send 2 messages and 80 bytes, 160 bytes together.
     <BLANKLINE>
     Phase 'mean': 1 message of 32 bytes a client; only the sum over clients is used.
       mean: 3 numbers: the mean of each variable over your complete rows; your number of rows is its weight
@@ -98,11 +98,12 @@ class DryRun(Framed):
             return ["Nothing would be sent."]
         alike: dict[str, list[str]] = {}
         for name, size in self.sizes.items():
-            sent = f"{pluralize(len(self._of(client=name)), 'message')}, {size:,} bytes in all"
+            sent = f"send {pluralize(len(self._of(client=name)), 'message')} and {size:,} bytes"
             alike.setdefault(sent, []).append(name)
-        totals = [
-            f"{', '.join(names)} would {'each ' if names[1:] else ''}send {sent}." for sent, names in alike.items()
-        ]
+        totals = []
+        for sent, names in alike.items():
+            together = f", {sum(self.sizes[name] for name in names):,} bytes together" if names[1:] else ""
+            totals.append(f"{', '.join(names)} would {'each ' if names[1:] else ''}{sent}{together}.")
         return [*totals, "", *self.phases()]
 
     def phases(self) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as compute
 from numpy.typing import ArrayLike
 
 from cotempo.data.clock import Clock
@@ -16,8 +17,8 @@ from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Keys, Reading, Sheet, check_columns
 from cotempo.data.read.sources import column_names, is_shared, source_name, windows_beside
-from cotempo.data.read.times import kind_of, to_times
-from cotempo.data.tables import READERS, pluralize
+from cotempo.data.read.times import Times, kind_of, to_times
+from cotempo.data.tables import READERS, numbered, pluralize
 from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats
 
@@ -51,12 +52,13 @@ def read_events(
         commas, and whether it is cp1252 rather than UTF-8, is guessed, with a `DataWarning`.
     windows
         A second source with ``client, sequence, start, end``: when each sequence was observed. It may list sequences
-        and clients without events; without a column ``client`` it holds for every client, without ``sequence`` for
-        every sequence of its client. By default the file ``<name>.windows.csv`` beside `source`, which `write_clients`
-        writes, a file ``windows.csv`` beside it or in its folder, or the columns ``start`` and ``end`` of `source` are
-        used, which must be constant inside a sequence. Without them, and where a cell is empty, a window
-        begins with the first and ends with the last event, and rates are estimated too high, most of all in short
-        sequences.
+        and clients without events; without a column ``client`` it holds for every client, without ``sequence``
+        for every sequence of its client. Where a client's windows are several that do not overlap, and neither they nor
+        its rows name sequences, each is a sequence: a site was closed between them. By default the file
+        ``<name>.windows.csv`` beside `source`, which `write_clients` writes, a file ``windows.csv`` beside it or in its
+        folder, or the columns ``start`` and ``end`` of `source` are used, which must be constant inside a sequence.
+        Without them, and where a cell is empty, a window begins with the first and ends with the last event, and rates
+        are estimated too high, most of all in short sequences.
     unit
         The unit of dates, counted since 1970-01-01 UTC: ``"s"``, ``"h"`` or ``"D"``. A column of plain numbers is
         kept, and the table's unit is empty.
@@ -72,7 +74,8 @@ def read_events(
         of events are left out, with a `DataWarning`.
     date_format
         How dates are written that are not ISO 8601, such as ``"%d.%m.%Y %H:%M"`` (`datetime.strptime`); several where
-        files or columns differ, of which one must fit all dates of a column; or one by client.
+        files or columns differ, of which one must fit all dates of a column; or one by client. Numbers since 1970
+        UTC are dates with ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     limit
         The most bytes one file may expand to.
 
@@ -118,6 +121,8 @@ def read_events(
             if near:
                 reading.remark(f"is a client of the windows table alone, without events{near}", name)
     vocabulary = _vocabulary(used, marks, reading.problems)
+    if given is None and isinstance(windows, Path) and any("window" in str(one) for one in reading.problems.found):
+        reading.problems.add(f"the windows were those of {quote(windows.name)} beside it; pass others as windows=")
     reading.finish()
     return {name: _recode(found[name], vocabulary) for name in sorted(found)}
 
@@ -127,9 +132,13 @@ READERS["events"] = read_events
 
 @dataclass(frozen=True)
 class WindowTable:
-    """The second table: windows by client and sequence; those without a name hold for all clients, or sequences."""
+    """The second table: windows by client and sequence; those without a name hold for all clients, or sequences.
+
+    Clients of `parted` have several windows without a name, between which nobody watched: each is a sequence.
+    """
 
     bounds: Mapping[str, Mapping[str, Bounds]]
+    parted: Set[str]  # names, case folded; all clients where it holds the empty one
     clock: Clock | None  # None if all cells are empty
     problems: Problems
 
@@ -139,6 +148,22 @@ class WindowTable:
         known = {**self.bounds.get("", {}), **next(own, {})}
         every = known.pop("", None)
         return known if every is None else {**dict.fromkeys(sequences, every), **known}
+
+    def is_parted(self, client: str) -> bool:
+        """Whether a client's windows have no names, and are several."""
+        return bool({"", client.casefold()} & self.parted)
+
+    def deal(self, clients: Keys, times: Times) -> Keys:
+        """Return each row's sequence where no column says it: of several windows the last that begins before it."""
+        found = np.full(len(times.values), "0", dtype=object)
+        for code, client in enumerate(clients.names):
+            if self.is_parted(client):
+                rows, windows = np.flatnonzero(clients.codes == code), self.of(client)
+                names, starts = sorted(windows), [windows[name][0] for name in sorted(windows)]
+                place = np.searchsorted(starts, times.values[rows], side="right") - 1
+                found[rows] = np.array(names, dtype=object)[place.clip(0, len(names) - 1)]
+        known, codes = np.unique(found.astype(np.str_), return_inverse=True)
+        return Keys(tuple(known.tolist()), codes.astype(np.intp))
 
     def silent(self, client: str) -> Events:
         """Return the table of a client that observed nothing."""
@@ -150,14 +175,20 @@ def read_windows(source: Any, reading: Reading) -> WindowTable:
     """Read ``client, sequence, start, end``; problems say that they are in the windows table."""
     called = {name: old for name, old in reading.named.items() if old in column_names(source)}
     own = replace(reading, columns=called, problems=Problems(), clocks={})
-    bounds = read_sheets(source, own, _read_window_sheet, "start")
+    parted: set[str] = set()
+    bounds = read_sheets(source, own, lambda sheet: _read_window_sheet(sheet, parted), "start")
     with reading.problems.collect(prefix="windows table: "):
         own.problems.raise_any()
-    return WindowTable(bounds, next(iter(own.clocks.values()), None), own.problems)
+    parted &= {name.casefold() for name in bounds}  # a table with faults has no windows
+    return WindowTable(bounds, parted, next(iter(own.clocks.values()), None), own.problems)
 
 
-def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
+def _read_window_sheet(sheet: Sheet, parted: set[str]) -> dict[str, dict[str, Bounds]]:
+    """Return the windows of each client by sequence; note in `parted` who has several without a name."""
     sheet.require("start", "end")
+    if "sequence" in sheet.columns:  # who has one window need not name it
+        named = compute.fill_null(sheet.text("sequence"), "")
+        sheet = replace(sheet, columns={**sheet.columns, "sequence": named})
     clients, sequences = sheet.clients, sheet.keys("sequence", "")
     start, end = to_times(sheet, "start", needed=False), to_times(sheet, "end", needed=False)
     if start.kind and end.kind and start.kind != end.kind:
@@ -165,17 +196,34 @@ def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
     sheet.problems.raise_any()
     shared = "client" not in sheet.columns and not sheet.one_client
     found: dict[str, dict[str, Bounds]] = {}
+    unnamed: dict[str, list[Bounds]] = {}
     for row, bounds in enumerate(zip(start.values.tolist(), end.values.tolist(), strict=True)):
         client, sequence = clients.names[clients.codes[row]], sequences.names[sequences.codes[row]]
         known = found.setdefault("" if shared else client, {})
         place = {"client": client, "row": sheet.row_number(row)}
-        if sequence in known:
-            whose = f"sequence {sequence!r}" if sequence else "a client without a column 'sequence'"
-            sheet.problems.add(f"{whose} must have one window", **place)
+        if sequence and sequence in known:
+            sheet.problems.add(f"sequence {sequence!r} must have one window", **place)
+        if not sequence and not _follows(bounds, unnamed.setdefault("" if shared else client, [])):
+            must = "windows without a name of their sequence must be one, or several that do not overlap"
+            sheet.problems.add(must, **place)
         if bounds[1] <= bounds[0]:
             sheet.problems.add(_late_end(start.clock, sequence, bounds), column="end", **place)
         known[sequence] = bounds
+    for client, several in unnamed.items():
+        if len(several) > 1:
+            if len(found[client]) > 1:
+                must = "several windows must all name their sequence, or none of them"
+                sheet.problems.add(must, client=client or None, column="sequence")
+            found[client] = dict(zip(numbered(len(several)), sorted(several), strict=True))
+            parted.add(client.casefold())
     return found
+
+
+def _follows(bounds: Bounds, others: list[Bounds]) -> bool:
+    """Add a window to others; return whether it overlaps with none of them."""
+    apart = [bounds[0] >= end or bounds[1] <= start for start, end in others]
+    others.append(bounds)
+    return all(apart)
 
 
 def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str]]) -> dict[str, Events]:
@@ -190,7 +238,12 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
     if table is not None and sheet.rows == 0:
         return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client, ["0"]) else {}
     sheet.require("time")
-    grouped = group_rows(sheet)
+    grouped = group_rows(sheet, None if table is None else table.deal)
+    if table is not None and "sequence" in sheet.columns:
+        for name in sheet.clients.names:
+            if table.is_parted(name):
+                must = "windows table: each of several windows must name its sequence, as the rows of events do"
+                sheet.problems.add(must, client=name, column="sequence")
     if table is not None and table.clock is not None and kind_of(table.clock) != grouped.times.kind:
         must = f"windows table: start and end must be {grouped.times.kind}, as time is"
         sheet.note(f"{must}, got {kind_of(table.clock)}")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.sheet import Columns, Keys, Reading, Sheet
-from cotempo.data.read.sources import SUFFIXES, column_names, left_out, load, source_name, split_source
+from cotempo.data.read.sources import SUFFIXES, advise_sheet, column_names, left_out, load, source_name, split_source
 from cotempo.data.read.times import Times, kind_of, to_times
 from cotempo.data.tables import KINDS
 from cotempo.errors import DataError, nearest
@@ -30,7 +30,7 @@ def read_sheets(
     """
     found: dict[str, Part] = {}
     for name in left_out(source):
-        reading.remark(f"left out, a table must end in {', '.join(SUFFIXES)}", name)
+        reading.remark(f"left out, a table must end in {', '.join(SUFFIXES)}{advise_sheet(name)}", name)
     readings: dict[str, Reading] = {}
     named: list[set[str]] = []  # what each sheet may be called in options by client
     try:
@@ -56,7 +56,9 @@ def read_sheets(
         first = next(iter(kinds))
         if kind != kinds[first]:
             must = f"must be of one kind at all clients; {first!r} has {kinds[first]}, this one has {kind}"
-            advice = "" if "plain numbers" in (kind, kinds[first]) else "; pass zone= for those without"
+            plain = next((each for each in (name, first) if kinds[each] == "plain numbers"), None)
+            since = f"; if they count seconds since 1970, pass date_format={{{plain!r}: 's'}}, or 'ms' for milliseconds"
+            advice = since if plain is not None else "; pass zone= for those without"
             reading.problems.add(must + advice, client=name, column=time)
     for own_name, own in readings.items() if reading.by_client else ():
         _check_columns(own, own_name)
@@ -126,9 +128,10 @@ class Grouped:
             yield name, self.order[bounds[code] : bounds[code + 1]], range(groups[code], groups[code + 1])
 
 
-def group_rows(sheet: Sheet) -> Grouped:
-    """Sort the rows of a sheet by client, sequence and time."""
-    sequences, times, clients = sheet.keys("sequence"), to_times(sheet, "time"), sheet.clients
+def group_rows(sheet: Sheet, deal: Callable[[Keys, Times], Keys] | None = None) -> Grouped:
+    """Sort the rows of a sheet by client, sequence and time; `deal` gives each its sequence where no column does."""
+    times, clients = to_times(sheet, "time"), sheet.clients
+    sequences = deal(clients, times) if deal and "sequence" not in sheet.columns else sheet.keys("sequence")
     order = np.lexsort((times.values, sequences.codes, clients.codes))
     owner, name = clients.codes[order], sequences.codes[order]
     begins = np.ones(len(order), dtype=bool)

@@ -20,6 +20,7 @@ from cotempo.data.read.sheet import LIMIT, Reading, Sheet, decoded, is_text
 from cotempo.errors import DataError, Problem
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".jsonl")
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 FIRST_ROWS = {".csv": 2, ".csv.gz": 2, ".parquet": 0, ".jsonl": 1}  # as people count; a CSV has a header
 INDEXED = ("client", "sequence", "time")
 WINDOWS, ALL_WINDOWS = ".windows", "windows"
@@ -84,6 +85,12 @@ def _matching(path: Path) -> list[Path]:
     return files
 
 
+def advise_sheet(name: str) -> str:
+    """Return how to read a spreadsheet, which is no table here; nothing for other files."""
+    is_sheet = name.lower().endswith(SPREADSHEETS)
+    return "; save it as CSV, or read it with pandas.read_excel and pass the dataframe" if is_sheet else ""
+
+
 def left_out(source: Any) -> list[str]:
     """Return the files of a folder that are no tables and do not look like notes about them."""
     path = _path(source)
@@ -128,7 +135,9 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
         kinds = "a file, a folder, a pattern, a list of files, a dataframe, or one per client"
         raise DataError(f"a source must be {kinds}, but there is nothing at '{source}'")
     if not suffix:
-        raise DataError(f"a file must end in {', '.join(SUFFIXES)}, got {quote(source.name)}")
+        raise DataError(
+            f"a file must end in {', '.join(SUFFIXES)}, got {quote(source.name)}{advise_sheet(source.name)}"
+        )
     if source.stat().st_size > limit:
         raise DataError(f"{quote(source.name)} must have at most {limit:,} bytes; split it, or raise limit=")
     guessed = ""

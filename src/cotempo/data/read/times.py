@@ -18,6 +18,8 @@ from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 TWICE_OR_NEVER = "had once"  # what local times must be
+
+LAST_SECOND = 9.2e9  # nanoseconds since 1970 must fit into 64 bits
 ZONE = r"[T ]\d\d.*?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)$"
 
 
@@ -58,6 +60,9 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
             values, bad, zone = _parse(sheet, column)
         elif pa.types.is_timestamp(values.type) and values.type.tz:
             zone = values.type.tz if is_zone(values.type.tz) else "UTC"
+        part = next((style for style in sheet.reading.date_formats if style in PARTS_OF_A_SECOND), "")
+        if part and not pa.types.is_temporal(values.type):
+            values, zone = _since_1970(sheet, column, to_floats(values), part), "UTC"
         values, zone = _localize(sheet, column, values, zone)
         times = _convert(values, sheet.reading.unit, zone)
     except pa.ArrowException:
@@ -73,6 +78,17 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
         missing = np.setdiff1d(np.flatnonzero(np.isnan(times.values)), bad)
         sheet.note_rows(missing, "must be given in every row", column)
     return times
+
+
+def _since_1970(sheet: Sheet, column: str, numbers: Floats, part: str) -> pa.ChunkedArray:
+    """Return numbers of seconds, or of parts of them, since 1970-01-01 UTC as dates; those that are none are noted."""
+    seconds = numbers / PARTS_OF_A_SECOND[part]
+    far = np.abs(seconds) > LAST_SECOND
+    sheet.note_rows(np.flatnonzero(far), f"must count {part!r} since 1970, and be before 2262", column)
+    known = np.isfinite(seconds) & ~far
+    whole = np.floor(np.where(known, seconds, 0.0))
+    ticks = whole.astype(np.int64) * 10**9 + np.rint(np.where(known, seconds - whole, 0.0) * 1e9).astype(np.int64)
+    return pa.chunked_array([pa.array(ticks, pa.timestamp("ns", "UTC"), mask=~known)])
 
 
 def _localize(sheet: Sheet, column: str, values: pa.ChunkedArray, zone: str) -> tuple[pa.ChunkedArray, str]:
@@ -125,7 +141,7 @@ def _style_of(sheet: Sheet, column: str, texts: list[str]) -> str:
 
     Two that fit all and give different dates are noted: nobody would see which was taken.
     """
-    read = {style: _try(texts, style) for style in sheet.reading.date_formats}
+    read = {style: _try(texts, style) for style in sheet.reading.date_formats if style not in PARTS_OF_A_SECOND}
     count = {style: int((~dates.isna()).sum()) for style, dates in read.items()}
     best = max(count, key=lambda style: count[style], default="")
     if not best or not count[best]:

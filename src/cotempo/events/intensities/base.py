@@ -21,6 +21,7 @@ from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.events.scores import gains
 from cotempo.storage.saved import Saved
+from cotempo.threads import limit_threads
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -28,15 +29,22 @@ if TYPE_CHECKING:
 
 CELLS = 1000
 # Mean of an intensity, and centre and deviation of its logarithm, ``(times,)`` each.
+# The deviation is NaN where nothing is known about it.
 LogNormal = tuple[Floats, Floats, Floats]
 # How finely a period or the span is looked at, twice as finely as curves are learned, and the most cells of a stretch.
 PER_PERIOD, MOST_CELLS = 2016, 200_000
 # Where nobody says how far to look for the next event: until this many are expected, one in a million misses it.
 SURELY = 14.0
-# Simulated counts: events in all, the fewest and most paths, and how many mean waits are looked ahead at once.
-SIMULATED, PATHS, NEAR = 600, (10, 200), 4.0
+# Simulated counts: events in all, the fewest and most paths, the parts of a stretch whose surprises are weighed, and
+# how many mean waits are looked ahead at once.
+SIMULATED, PATHS, PARTS, NEAR = 1200, (30, 300), 6, 4.0
+# How many paths it is worth that chance is at least that of a Poisson process.
+POISSON_PATHS = 10
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
+# The same for each event of a simulated count.
+COARSE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40), np.linspace(0.0, 1.0, 41)]))
+NOWHERE = np.zeros(0)
 
 
 class Band(NamedTuple):
@@ -230,8 +238,11 @@ class IntensityOverTime(Intensity):
         return self.band(at.ravel(), level).reshape(at.shape)
 
     def to_frame(self, times: Any = None, level: float = 0.95, kind: FrameKind = "pandas") -> Any:
-        """Return the columns ``time, mean, lower, upper`` as a dataframe; by default at 300 of `shown`."""
-        at = np.linspace(*self.shown, 300) if times is None else self.clock.numbers(times)
+        """Return the columns ``time, mean, lower, upper`` as a dataframe; by default at up to 300 times of `shown`.
+
+        These are in plain steps where times are dates, such as hours from midnight on.
+        """
+        at = self.clock.plain_times(*self.shown, 300) if times is None else self.clock.numbers(times)
         columns = {"time": at, **self.intensity(at, level)._asdict()}
         return make_frame(columns, kind, {"time": self.clock})
 
@@ -407,8 +418,24 @@ class DrawnIntensity(IntensityOverTime):
         return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
 
 
+class Path(NamedTuple):
+    """Drawn events: their times and types, and what their intensity had summed up to by some times, ``(times,)``."""
+
+    times: list[float]
+    marks: list[str]
+    mass: Floats
+
+
 class IntensityGivenHistory(Intensity):
-    """An intensity given the events before."""
+    """An intensity given the events before.
+
+    Attributes
+    ----------
+    remembers
+        Whether the events before matter to it.
+    """
+
+    remembers: bool = True
 
     @abstractmethod
     def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
@@ -425,6 +452,8 @@ class IntensityGivenHistory(Intensity):
     ) -> Band:
         """Return mean, lower and upper end of a band that should hold a share `level` of the truths.
 
+        A model that does not know how sure it is, such as a process of few parameters or a neural one, has ends of NaN.
+
         Of `history`, the sorted times of the sequence's events, those before a time count for it; `marks` are their
         types, where the model knows types. The sequence began to be watched at `start`, by default the start of the
         span.
@@ -435,7 +464,7 @@ class IntensityGivenHistory(Intensity):
 
     def look_back(self, times: Any, history: Any, start: Any) -> tuple[Floats, Floats, float]:
         """Return times, history and start as numbers of the clock; refuse those that do not fit together."""
-        at, past, clock = self.numbers(times), self.clock.numbers(history), self.clock
+        at, past, clock = self.numbers(times), self.past(history), self.clock
         begin = self.span[0] if start is None else clock.number(start)
         if not np.isfinite(past).all() or (np.diff(past) < 0).any():
             raise DataError("the history must be finite and sorted, got times that are not")
@@ -445,15 +474,22 @@ class IntensityGivenHistory(Intensity):
             raise DataError(f"{words}, got {clock.text(earliest)}; pass start=")
         return at, past, begin
 
+    def past(self, history: Any) -> Floats:
+        """Return the times of a history as numbers of the clock; refuse what is no list of times."""
+        if np.ndim(history) != 1:
+            must = "history must be the sorted times of the sequence's events so far, such as those of its table"
+            raise ParameterError(f"{must}, got {history!r}; where there were none, pass [] and start=")
+        return self.clock.numbers(history) if len(history) else np.zeros(0)
+
     def predict_next(
-        self, history: Any, until: Any = None, start: Any = None, marks: tuple[str, ...] = ()
+        self, history: Any = None, until: Any = None, start: Any = None, marks: tuple[str, ...] = ()
     ) -> NextEvent:
-        """Return the distribution of the first event after the last of `history`.
+        """Return the distribution of the first event after the last of `history`, or after `start` without events.
 
         It is looked for until `until`; by default until it has come almost surely, or as far as the model can say.
         """
         clock = self.clock
-        _, past, begin = self.look_back([], history, start)
+        _, past, begin = self.look_back([], () if history is None and start is not None else history, start)
         last = float([begin, *past][-1])
         if until is None:
             far, end = self._farthest(last), last + self._wait
@@ -467,10 +503,16 @@ class IntensityGivenHistory(Intensity):
         return self._ahead(past, end, begin, marks)
 
     def _ahead(
-        self, past: Floats, until: float, begin: float, marks: tuple[str, ...], now: float | None = None
+        self,
+        past: Floats,
+        until: float,
+        begin: float,
+        marks: tuple[str, ...],
+        now: float | None = None,
+        steps: Floats = AHEAD,
     ) -> NextEvent:
         last = float([begin, *past][-1]) if now is None else now
-        edges = last + (until - last) * AHEAD
+        edges = last + (until - last) * steps
         mean = self.given((edges[1:] + edges[:-1]) / 2, past, begin, marks)[0]
         return NextEvent(edges, np.exp(-np.append(0.0, np.cumsum(mean * np.diff(edges)))), self.clock)
 
@@ -478,28 +520,37 @@ class IntensityGivenHistory(Intensity):
         """Draw sequences event by event, each from the distribution of the next given those before."""
         stream, (first, last) = np.random.default_rng(seed), self.stretch(start, end)
         drawn = [self._draw(first, last, np.zeros(0), first, (), stream) for _ in range(count)]
-        types = [marks for _, marks in drawn]
+        types = [path.marks for path in drawn]
         kept = types if any(types) else None
-        sequences = [times for times, _ in drawn]
+        sequences = [path.times for path in drawn]
         return Events.from_arrays(sequences, (first, last), kept, unit=self.clock.unit, zone=self.clock.zone)
 
     def _draw(
-        self, first: float, last: float, past: Floats, begin: float, marks: tuple[str, ...], stream: np.random.Generator
-    ) -> tuple[list[float], list[str]]:
-        """Return times and types of the events drawn in a stretch, given those before; looked for some at a time."""
+        self,
+        first: float,
+        last: float,
+        past: Floats,
+        begin: float,
+        marks: tuple[str, ...],
+        stream: np.random.Generator,
+        bounds: Floats = NOWHERE,
+        steps: Floats = AHEAD,
+    ) -> Path:
+        """Return the events drawn in a stretch, given those before; looked for some at a time."""
         times, types, known = past.tolist(), list(marks), len(past)
-        now = first
+        now, mass = first, np.zeros(len(bounds))
         while now < last:
             until = min(now + self._wait / SURELY * NEAR, last)
-            ahead = self._ahead(np.array(times), until, begin, tuple(types), now)
+            ahead = self._ahead(np.array(times), until, begin, tuple(types), now, steps)
             time = ahead.number_at(stream.uniform())
+            mass -= np.log(np.interp(np.clip(bounds, now, min(time, until)), ahead.numbers, ahead.survival))
             # Without an event until then, what follows is drawn anew from there.
             now = min(time, until)
             if time < until:
                 mark = self.draw_mark(time, times, begin, types, stream)
                 times.append(time)
                 types += [] if mark is None else [mark]
-        return times[known:], types[len(marks) :]
+        return Path(times[known:], types[len(marks) :], mass)
 
     def predict_count(
         self, start: Any, end: Any, level: float = 0.95, history: Any = (), marks: tuple[str, ...] = ()
@@ -513,20 +564,40 @@ class IntensityGivenHistory(Intensity):
         first, last = self.stretch(start, end)
         if first == last:
             return Count(0.0, 0.0, 0.0)
-        past = self.clock.numbers(history)
+        past = self.past(history)
         begin = min([first, *past[:1].tolist()])
         if len(past) and past[-1] > first:
             raise DataError(f"the history must lie before {self.clock.text(first)}, got {self.clock.text(past[-1])}")
-        stream, usual = np.random.default_rng(0), (last - first) / (self._wait / SURELY)
-        paths = int(np.clip(SIMULATED / max(usual, 1.0), *PATHS))
-        counts = [len(self._draw(first, last, past, begin, marks, stream)[0]) for _ in range(paths)]
-        mean = float(np.mean(counts))
-        # Fewer paths know the variance less well: it is drawn to that of a Poisson process.
-        variance = (float(np.var(counts)) * paths + max(mean, 1.0) * PATHS[0]) / (paths + PATHS[0])
-        chance = variance * (1 + 1 / paths) + mean**2 / max(self.seen[0], 1.0)
+        mean, variance = self.count_moments(first, last, past, begin, marks)
+        chance = variance + mean**2 / max(self.seen[0], 1.0)
         shape = mean**2 / max(chance - mean, 1e-9) if mean else 0.0
+        # Each client has chances of its own: those of one seed would err in the same direction at all.
+        stream = np.random.default_rng(np.array(self.seen).view(np.uint32))
         masses = stream.gamma(shape, mean / shape, 20_000) if mean else np.zeros(1)
         return Count.from_masses(mean, masses, level)
+
+    def count_moments(
+        self, first: float, last: float, past: Floats, begin: float, marks: tuple[str, ...]
+    ) -> tuple[float, float]:
+        r"""Return mean and variance of the number of events in a stretch, by simulation.
+
+        The mean of counts is that of the integrals of the intensity along the paths. In each part of the stretch,
+        count minus integral is a martingale's increment, whose mean is zero: what the integrals owe to it by a
+        regression is taken away. For a linear Hawkes process that leaves little chance, for a constant rate none.
+        """
+        stream, usual = np.random.default_rng(np.array(self.seen).view(np.uint32)), (last - first) / self._wait * SURELY
+        paths, bounds = int(np.clip(SIMULATED / max(usual, 1.0), *PATHS)), np.linspace(first, last, PARTS + 1)[1:]
+        with limit_threads(1):  # of small arrays, which several threads only wait for
+            drawn = [self._draw(first, last, past, begin, marks, stream, bounds, COARSE) for _ in range(paths)]
+        masses = np.stack([path.mass for path in drawn])
+        reached = np.stack([np.searchsorted(path.times, bounds, side="right") for path in drawn])
+        surprise = np.diff(reached - masses, axis=1, prepend=0.0)
+        centred = surprise - surprise.mean(axis=0)
+        weight = np.linalg.lstsq(centred, masses[:, -1] - masses[:, -1].mean(), rcond=None)[0]
+        mean = max(float(masses[:, -1].mean() - surprise.mean(axis=0) @ weight), 0.0)
+        # Few paths know the variance less well: it is drawn to that of a Poisson process.
+        varies = float(np.var(reached[:, -1])) * paths + max(mean, 1.0) * POISSON_PATHS
+        return mean, varies / (paths + POISSON_PATHS)
 
     def plot(self, events: Any, level: float = 0.95) -> Figure:
         """Draw the intensity along the first sequence of a table, given its events, which stand below it."""

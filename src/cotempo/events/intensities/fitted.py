@@ -132,9 +132,11 @@ class FittedFedPP(Fitted):
         return figure
 
     def answer(self) -> str:
-        """Return when events are most frequent at the first clients, with the 95 % band."""
-        known = [name for name in self.names if name in self.outcome.memories][:MOST_SENTENCES]
-        curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
+        """Return when events are most frequent at the clients with most events, with the 95 % band."""
+        known = [name for name in self.names if name in self.outcome.memories]
+        models = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
+        largest = sorted(models, key=lambda name: -models[name].seen[0])[:MOST_SENTENCES]
+        curves = {name: models[name] for name in largest}
         if not curves:
             return super().answer()
         peaks = []

@@ -231,7 +231,7 @@ class FittedNeural(Fitted):
 
 
 class NeuralIntensity(IntensityGivenHistory):
-    """A client's neural intensity; a single model has no band, and its ends are the mean."""
+    """A client's neural intensity; a single model has no band, and its ends are NaN."""
 
     def __init__(self, method: FedNeural, memory: NeuralMemory, clock: Clock):
         self.method, self.memory, self.clock = method, memory, clock
@@ -262,7 +262,7 @@ class NeuralIntensity(IntensityGivenHistory):
             rate = self.model.rate(*model_inputs(self.model, gaps, ahead)).cpu().numpy().reshape(-1, len(times))
         mean = rate[used[np.minimum(place, len(used) - 1)], np.arange(len(times))].astype(np.float64)
         mean = np.maximum(mean, 1e-12) / self.memory.unit
-        return mean, np.log(mean), np.zeros(len(times))
+        return mean, np.log(mean), np.full(len(times), np.nan)
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from cotempo.data import Table, make_events
+from cotempo.data import Events, Table, make_events
 from cotempo.data.clock import Clock
 from cotempo.events import base_measure
 from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
@@ -215,8 +215,10 @@ class FedPointProcess(Method):
         fields = {"sums": Spec((size,), low=low, description="sums for the parameters of the process")}
         # The first sums add up to the number of events; who saw none is compared as well.
         return Expect(
-            fields, sums=True, weight=(0, 1), rows=lambda one: 1.0 + float(np.abs(one["sums"][:numbers]).sum())
-        )
+            fields, sums=True, weight=(0, 1),
+            rows=lambda one: 1.0 + float(np.abs(one["sums"][:numbers]).sum()),
+            scatter=lambda one: {"sums": self.make(state.summary).scatter(one["sums"])},
+        )  # fmt: skip
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""
@@ -234,7 +236,7 @@ class FittedPointProcess(Fitted):
 
 
 class ProcessIntensity(IntensityGivenHistory):
-    """A client's process; its few parameters are point estimates, so that the ends of a band are the mean."""
+    """A client's process; its few parameters are point estimates, so that bands have no ends (NaN)."""
 
     def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None, clock: Clock):
         self.method, self.state, self.memory, self.clock = method, state, memory, clock
@@ -245,6 +247,7 @@ class ProcessIntensity(IntensityGivenHistory):
         self.seen = (summary.events, summary.exposure) if memory is None else (memory.events, memory.exposure)
         self.anytime = method.process not in OVER_TIME or method.period is not None
         self.period = method.period
+        self.remembers = method.process not in ONE_SHOT
         own = memory is not None and method.level == "own"
         self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
 
@@ -253,7 +256,18 @@ class ProcessIntensity(IntensityGivenHistory):
         times, history, start = self.local(times), np.sort(self.local(history)), float(self.local(np.array([start]))[0])
         unrolled = look_back(times, history, start, self._process.decays)
         centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
-        return np.exp(centre), centre, np.zeros(len(times))
+        return np.exp(centre), centre, np.full(len(times), np.nan)
+
+    def count_moments(
+        self, first: float, last: float, past: Floats, begin: float, marks: tuple[str, ...]
+    ) -> tuple[float, float]:
+        """Return mean and variance of the number of events: where the past does not matter, exactly."""
+        if self.remembers:
+            return super().count_moments(first, last, past, begin, marks)
+        stretch = Events.from_arrays([[]], (first, last), unit=self.clock.unit, zone=self.clock.zone)
+        unrolled = unroll(self.read(stretch), self._process.decays, WHOLE)
+        mean = self.level * float(self._process.mass(unrolled, self._parameters).sum())
+        return mean, mean
 
     def score_record(self, record: Record) -> dict[str, float]:
         """Return the score of a record."""

@@ -47,6 +47,11 @@ class PointProcess(ABC):
     def update(self, parameters: Floats, sums: Floats) -> Floats:
         """Return better parameters, from the total of `statistics`."""
 
+    def scatter(self, sums: Floats) -> Floats:
+        """Return how much a client's statistics vary by chance: counts, then exposures of sites of any rate."""
+        counts, exposures = np.split(np.abs(sums), 2)
+        return np.concatenate([np.sqrt(counts + 1.0), exposures])
+
     @abstractmethod
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
         """Return log intensity just before each event, ``(events,)``."""
@@ -180,6 +185,13 @@ class Hawkes(PointProcess):
         origins = (unrolled.count[:, None] * parts / parts.sum(axis=1, keepdims=True)).sum(axis=0)
         return np.concatenate([origins, [record.exposure], self._unit_mass(unrolled).sum(axis=0)])
 
+    def scatter(self, sums: Floats) -> Floats:
+        """Return how much origins and masses vary by chance: all but the exposure are counts of events."""
+        varies = np.sqrt(np.abs(sums) + 1.0)
+        exposure = len(sums) // 2
+        varies[exposure] = abs(sums[exposure])
+        return np.asarray(varies)
+
     def _unit_mass(self, unrolled: Unrolled) -> Floats:
         fall = np.exp(-unrolled.lower[:, None] * self.decays) - np.exp(-unrolled.upper[:, None] * self.decays)
         return np.asarray(unrolled.origin_recency * fall)
@@ -246,6 +258,11 @@ class Renewal(PointProcess):
         second = mean**2 + 2 * mean * deviation * hazard + deviation**2 * (1 + score * hazard)
         waited = np.stack([share.sum(axis=0), (share * first).sum(axis=0), (share * second).sum(axis=0)])
         return np.asarray((sums + waited).ravel())
+
+    def scatter(self, sums: Floats) -> Floats:
+        """Return how much sums of few gaps vary by chance: each as the root of the sum of squares of its terms."""
+        number, _, square = np.abs(sums).reshape(3, -1)
+        return np.concatenate([np.sqrt(number + 1.0), np.sqrt(square + 1.0), (square + 1.0) / np.sqrt(number + 1.0)])
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
         """Return weighted moments; two pseudo-gaps per component hold it where it was."""

@@ -133,8 +133,12 @@ def look_back(times: Floats, history: Floats, origin: float, decays: Floats) -> 
     """Look back from any times of one sequence; only events strictly before a time are its history."""
     before = np.searchsorted(history, times, side="left")
     last = np.where(before > 0, history[np.maximum(before - 1, 0)] if len(history) else origin, origin)
-    age = np.where(history < times[:, None], times[:, None] - history, np.inf)
-    recency = np.exp(-age[:, :, None] * decays).sum(axis=1)
+    first, recency = np.arange(len(history)) == 0, np.zeros((len(times), len(decays)))
+    after = 1.0 + decayed_counts(
+        np.diff(history, prepend=origin), np.append(0.0, np.ones(len(history)))[:-1], first, decays
+    )
+    known = before > 0
+    recency[known] = after[before[known] - 1] * np.exp(-(times[known] - last[known])[:, None] * decays)
     no, none = np.zeros(0), np.zeros(len(times))
     return Unrolled(
         times, none, times - last, recency, none.astype(np.int64), no, no, no, np.zeros((0, len(decays))),
