@@ -59,7 +59,7 @@ def test_every_form_of_a_source_gives_the_same_tables(folder: Path) -> None:
     [
         ("nowhere/*.csv", "a pattern must match files"),
         ("nowhere.csv", "nothing at 'nowhere.csv'"),
-        ([NORTH, NORTH], "client client: must come from one part of the source only; join them first"),
+        ([NORTH, NORTH], "client client: must come from one part of the source only; files that are sequences"),
         ({"north": "nowhere.csv"}, "client north: a source must be .* nothing at"),
         ({"north": NORTH.assign(client="west")}, "must belong to client 'north', got 'west'"),
         ({"../north": NORTH}, "must not"),

@@ -18,7 +18,6 @@ from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 TWICE_OR_NEVER = "had once"  # what local times must be
-
 LAST_SECOND = 9.2e9  # nanoseconds since 1970 must fit into 64 bits
 ZONE = r"[T ]\d\d.*?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)$"
 
