@@ -295,6 +295,7 @@ def test_the_fewest_rows_are_shown_as_the_site_will_use_them(tmp_path: Path) -> 
     words = RequestWords(request, service.settings, service.ledger)
     assert next(one.asked for one in words.parameters if one.name == "minimum_rows") == "50"
     assert words.unusual == []
+    assert not {"borrow", "personal"} & {part.phase for part in words.leaving or []}
 
 
 def test_few_rows_are_never_shown_as_a_number(tmp_path: Path) -> None:

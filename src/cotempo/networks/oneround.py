@@ -795,7 +795,8 @@ class OneRound(Method):
     @property
     def most_questions(self) -> dict[str, int]:
         """Products are asked for again where levels may differ, and filled rows until they settle."""
-        return {**super().most_questions, "products": MOST_ASKED, "fill": MOST_STEPS}
+        own = dict.fromkeys(("borrow", "personal"), int(self.personal))
+        return {**super().most_questions, "products": MOST_ASKED, "fill": MOST_STEPS, **own}
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
