@@ -19,7 +19,7 @@ from cotempo.data.tables import FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, DataWarning, ParameterError, nearest
 from cotempo.social.clustering import group_dense, group_known
 from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
-from cotempo.social.detector.familiarity import Familiarity
+from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
@@ -289,15 +289,22 @@ class Detector(Saved):
         codes = group_dense(points, smallest=self.smallest)
         known, own = codes[: len(few)], codes[len(few) :]
         groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
-        found = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
-        rest = np.setdiff1d(rows, np.concatenate([rows[:0], *found]))
+        dense = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
+        rest = np.setdiff1d(rows, np.concatenate([rows[:0], *dense]))
+        found = [group for group in dense if self._learn_as_outliers(window.select(group)).alike(OUTLIER) >= LEAST_ALIKE]
         return [*found, *([rest] if self._hangs_together(window.select(rest)) else [])]
 
+    def _learn_as_outliers(self, posts: Posts) -> Familiarity:
+        """Learn from the kept posts of active events, and from these as one more event."""
+        return self._learn([OUTLIER] * posts.rows, posts)
+
     def _hangs_together(self, posts: Posts) -> bool:
-        """Return whether these are one event: most are put back among the others of them rather than anywhere else."""
+        """Return whether these are one event: alike, and most put back among the others of them."""
         if posts.rows < self.smallest:
             return False
-        learned = self._learn([OUTLIER] * posts.rows, posts)
+        learned = self._learn_as_outliers(posts)
+        if learned.alike(OUTLIER) < LEAST_ALIKE:
+            return False
         own = learned.codes == learned.names.index(OUTLIER)
         back = learned.left_out[own].argmax(axis=1) == learned.names.index(OUTLIER)
         return bool(back.mean() > 0.5)
