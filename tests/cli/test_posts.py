@@ -114,7 +114,7 @@ def test_labels_that_differ_in_case_are_told_of_by_check(cotempo: Command, tmp_p
     (tmp_path / "p.csv").write_text("text,event\na flood,Sardinia\nanother,sardinia \n")
     said = cotempo("check", "p.csv")
     assert said.code == 0
-    assert "labels 'Sardinia' and 'sardinia' differ in case only" in said.err
+    assert "labels 'Sardinia' and 'sardinia' differ in case, " in said.err
 
 
 def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cotempo.data.description import case_twins
+from cotempo.data.description import spelling_twins
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
 from cotempo.data.problems import quote
 from cotempo.data.read.reader import read_sheets
@@ -57,8 +57,11 @@ def read_posts(
     found = read_sheets(source, reading, _read_sheet)
     reading.finish()
     labels = dict.fromkeys(label for posts in found.values() for label in posts.event if label is not None)
-    for twins in case_twins(labels):
-        warn(f"labels {' and '.join(map(quote, twins))} differ in case only and are taken for different events")
+    for twins in spelling_twins(labels):
+        warn(
+            f"labels {' and '.join(map(quote, twins))} differ in case, spaces, hyphens or underscores only and are "
+            "taken for different events"
+        )
     return found
 
 

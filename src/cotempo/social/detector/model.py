@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.data.clock import Clock
+from cotempo.data.description import spelling
 from cotempo.data.html import html_table
 from cotempo.data.posts import MOST_FAR, far_times
 from cotempo.data.tables import FrameKind, make_frame, pluralize
@@ -196,6 +197,7 @@ class Detector(Saved):
         that come again with a label go to the event it names.
         """
         posts = check_labels(self.read(posts))
+        self._warn_of_spellings(posts)
         posts = posts.select(np.argsort(posts.time, kind="stable"))  # of many, the newest are kept
         if not posts.rows:
             self.store = replace(self.store, window=self.store.window + 1)
@@ -217,6 +219,20 @@ class Detector(Saved):
         self.store = self.store.after_window(names, posts, self.space.encode(posts), found)
         self.store = replace(self.store, nameless=nameless + int((names == OUTLIER).sum()))
         return self
+
+    def _warn_of_spellings(self, posts: Posts) -> None:
+        """Tell of labels that are probably known events spelled differently."""
+        known = {spelling(record.name): record.name for record in self.store.events}
+        names = {record.name for record in self.store.events}
+        for label in dict.fromkeys(label for label in posts.event if label and label not in names):
+            if spelling(label) in known:
+                other = known[spelling(label)]
+                warnings.warn(
+                    f"the label {label!r} opens an event beside the known {other!r}, from which it differs in case, "
+                    f"spaces, hyphens or underscores only; merge({other!r}, {label!r}, into={other!r}) makes them one",
+                    DataWarning,
+                    stacklevel=3,
+                )
 
     def _relabel(self, posts: Posts) -> Posts:
         """Take out kept posts that come again with a label of another event, so that they count for that one now."""
@@ -290,9 +306,18 @@ class Detector(Saved):
         known, own = codes[: len(few)], codes[len(few) :]
         groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
         dense = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
-        rest = np.setdiff1d(rows, np.concatenate([rows[:0], *dense]))
-        found = [group for group in dense if self._learn_as_outliers(window.select(group)).alike(OUTLIER) >= LEAST_ALIKE]
-        return [*found, *([rest] if self._hangs_together(window.select(rest)) else [])]
+        found = [
+            group for group in dense if self._learn_as_outliers(window.select(group)).alike(OUTLIER) >= LEAST_ALIKE
+        ]
+        parts = [np.flatnonzero(~np.isin(rows, np.concatenate([rows[:0], *found])))]
+        while parts:  # an event may be among posts of none: where they are none together, their halves are tried
+            part = parts.pop()
+            if self._hangs_together(window.select(rows[part])):
+                found.append(rows[part])
+            elif len(part) >= 2 * self.smallest:
+                halves = group_known(points[len(few) :][part], 2)
+                parts += [part[halves == half] for half in range(2)]
+        return found
 
     def _learn_as_outliers(self, posts: Posts) -> Familiarity:
         """Learn from the kept posts of active events, and from these as one more event."""
