@@ -245,6 +245,18 @@ def test_labels_that_are_spelled_alike_are_told_of(spellings: tuple[str, str]) -
         read_posts(pd.DataFrame({"text": ["a", "b"], "event": spellings}))
 
 
+def test_labels_get_the_names_that_a_table_of_aliases_says() -> None:
+    frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["Flood-Porto", " flood porto", None]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = read_posts(frame, labels={"flood porto": "Flood-Porto"})["client"]
+    assert found.event == ("Flood-Porto", "Flood-Porto", None)
+    with pytest.raises(ParameterError, match="labels must map texts to texts"):
+        read_posts(frame, labels={"flood porto": ""})
+    with pytest.raises(ParameterError, match="labels must map texts to texts"):
+        read_posts(frame, labels=["flood porto"])
+
+
 def test_labels_that_differ_in_case_only_are_told_of() -> None:
     texts = {"text": ["a", "b"]}
     frames = {

@@ -10,10 +10,21 @@ from cotempo.social import EventDetector
 from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
 
 SMALL = EventDetector(dimension=40, buckets=2048, compare=False)
-FLOOD = "flood river water rain bridge boats streets rescue level mud".split()
-STRIKE = "strike trains union wages picket platform drivers station pay talks".split()
-QUAKE = "quake tremor rubble magnitude shaking epicentre aftershock collapsed seismic ground".split()
-FILLERS = "today now the in a is very news people area".split()
+FLOOD = ("flood", "river", "water", "rain", "bridge", "boats", "streets", "rescue", "level", "mud")
+STRIKE = ("strike", "trains", "union", "wages", "picket", "platform", "drivers", "station", "pay", "talks")
+QUAKE = (
+    "quake",
+    "tremor",
+    "rubble",
+    "magnitude",
+    "shaking",
+    "epicentre",
+    "aftershock",
+    "collapsed",
+    "seismic",
+    "ground",
+)
+FILLERS = ("today", "now", "the", "in", "a", "is", "very", "news", "people", "area")
 EVERYDAY = """
 my dog ate the birthday cake and now hides under the sofa
 anyone know a good dentist near the old market
@@ -54,7 +65,7 @@ learning Portuguese, verbs are hard
 """.strip().split("\n")
 
 
-def about(words: list[str], count: int, seed: int) -> list[str]:
+def about(words: tuple[str, ...], count: int, seed: int) -> list[str]:
     """Texts of an event, each of half of its words and some that all events have."""
     rng = np.random.default_rng(seed)
     return [" ".join([*rng.choice(words, 5, False), *rng.choice(FILLERS, 4, False)]) for _ in range(count)]

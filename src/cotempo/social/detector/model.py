@@ -306,9 +306,7 @@ class Detector(Saved):
         known, own = codes[: len(few)], codes[len(few) :]
         groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
         dense = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
-        found = [
-            group for group in dense if self._learn_as_outliers(window.select(group)).alike(OUTLIER) >= LEAST_ALIKE
-        ]
+        found = [group for group in dense if self._learn_as_event(window.select(group)).alike(OUTLIER) >= LEAST_ALIKE]
         parts = [np.flatnonzero(~np.isin(rows, np.concatenate([rows[:0], *found])))]
         while parts:  # an event may be among posts of none: where they are none together, their halves are tried
             part = parts.pop()
@@ -319,7 +317,7 @@ class Detector(Saved):
                 parts += [part[halves == half] for half in range(2)]
         return found
 
-    def _learn_as_outliers(self, posts: Posts) -> Familiarity:
+    def _learn_as_event(self, posts: Posts) -> Familiarity:
         """Learn from the kept posts of active events, and from these as one more event."""
         return self._learn([OUTLIER] * posts.rows, posts)
 
@@ -327,7 +325,7 @@ class Detector(Saved):
         """Return whether these are one event: alike, and most put back among the others of them."""
         if posts.rows < self.smallest:
             return False
-        learned = self._learn_as_outliers(posts)
+        learned = self._learn_as_event(posts)
         if learned.alike(OUTLIER) < LEAST_ALIKE:
             return False
         own = learned.codes == learned.names.index(OUTLIER)
