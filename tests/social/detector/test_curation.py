@@ -241,6 +241,22 @@ def test_events_with_one_name_are_linked_and_others_by_all_their_posts() -> None
     assert found == {("wet", "agua"), ("huelga", "huelga")}
 
 
+def test_groups_of_two_clients_have_different_names_and_what_a_client_has_is_not_the_results() -> None:
+    fitted = SMALL.fit({"es": DATED, "en": DATED})
+    assert set(fitted["es"].detect(DATED, events=2).event) == {"group-es-0", "group-es-1"}
+    assert set(SMALL.fit(DATED).detect(DATED, events=2).event) == {"group-0", "group-1"}
+    with pytest.raises(AttributeError, match=r"use fitted\[client\].partial_fit; clients are en, es"):
+        fitted.partial_fit(DATED)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = fitted.nothing
+
+
+def test_times_are_refused_where_none_were_learned_from() -> None:
+    detector = SMALL.fit(list(DATED.text))
+    with pytest.raises(DataError, match="posts must have no times, as those learned from had none"):
+        detector.partial_fit(DATED)
+
+
 def test_found_events_of_two_clients_have_different_names() -> None:
     unlabelled = replace(DATED, event=(None,) * DATED.rows)
     fitted = SMALL.fit({"es": unlabelled, "en": unlabelled})

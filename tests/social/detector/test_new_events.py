@@ -109,4 +109,8 @@ def test_p_values_are_ranks_among_the_kept_posts() -> None:
 def test_a_few_kept_posts_are_too_few_to_call_anything_new() -> None:
     posts = Posts([np.nan] * 20, ("flood here", "fire there") * 10, event=("a", "b") * 10)
     detector = EventDetector(dimension=4, buckets=64).fit(posts)
-    assert not detector.detect(["something else entirely"]).outlier.any()
+    found = detector.detect(["something else entirely", "flood here"])
+    assert not found.outlier.any()
+    assert (found.confidence <= 0.5).all()
+    fitted = EventDetector(dimension=4, buckets=64).fit({"a": posts, "b": posts})
+    assert any("a: 20 posts learned from are too few to tell new events" in line for line in fitted.advice())

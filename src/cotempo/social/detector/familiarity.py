@@ -119,6 +119,11 @@ class Familiarity:
         known = np.sort(self.left_out[self.given].max(axis=1))
         return np.asarray((1 + np.searchsorted(known, scores.max(axis=1), side="right")) / (len(known) + 1))
 
+    @property
+    def tells_new(self) -> bool:
+        """Whether there are posts enough for a new one to be an outlier at all."""
+        return bool(LEVEL * (self.given.sum() + 1) >= 1)
+
     @cached_property
     def unseen(self) -> Floats:
         """The p-values of kept posts by the other events, each event left out as a whole, ``(kept,)``; none for one."""

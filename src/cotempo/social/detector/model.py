@@ -107,16 +107,19 @@ class Detector(Saved):
         posts
             A table, a dataframe, a list of texts, or a file; what is returned is in the same order.
         events
-            Group the posts into so many new events, whatever is known; these have no confidence (NaN).
+            Group the posts into so many new events, whatever is known; these have no confidence (NaN). Those of one of
+            several clients have its name, as in ``group-client-0``.
         outliers
             Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
-            those learned from, about one in 25 is; a post without any word always is. Otherwise every post
+            those learned from, about one in 25 is; a post without any word always is. Of fewer than 33 posts
+            learned from nothing can be told to be new: a confidence is at most one half. Otherwise every post
             goes to the most probable event.
         """
         posts = self.read(posts)
+        worded = np.array([has_words(text) for text in posts.text], dtype=bool)
         if events is not None:
             points = self.space.with_time(self._encode_new(posts), posts.time)
-            return detect_groups(group_known(points, events))
+            return detect_groups(worded, group_known(points[worded], events), self.store.client)
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
         known = self.active or self.store.events
@@ -128,9 +131,11 @@ class Detector(Saved):
             # The odds of a known event against a new one; even where p is just the level of an outlier.
             p, level = self.familiarity.p_values(scores), self.familiarity.level
             new = p <= level
-            confidence = np.where(new, level, confidence * p) / (p + level)
-            wordless = np.array([not has_words(text) for text in posts.text])
-            names, confidence = np.where(new | wordless, OUTLIER, names), np.where(wordless, 1.0, confidence)
+            if self.familiarity.tells_new:
+                confidence = np.where(new, level, confidence * p) / (p + level)
+            else:  # nothing tells whether a post is about a known event at all
+                confidence = confidence / 2
+            names, confidence = np.where(new | ~worded, OUTLIER, names), np.where(worded, confidence, 1.0)
         return Detection(names, confidence)
 
     def read(self, source: Any) -> Posts:
@@ -141,6 +146,11 @@ class Detector(Saved):
         posts = as_posts(source, self.clock.unit or "s")
         same = posts.unit == self.clock.unit and bool(posts.zone) == bool(self.clock.zone)
         if not same and np.isfinite(posts.time).any():
+            if not self.clock.dates and not np.isfinite(self.store.sample.time).any():
+                raise DataError(
+                    f"posts must have no times, as those learned from had none, got {_describe(posts.clock)}; "
+                    "leave the column 'time' out, or learn from posts with times"
+                )
             raise DataError(
                 f"times must be counted as those learned from, {_describe(self.clock)}, got {_describe(posts.clock)}; "
                 "read them with ct.read_posts, which has unit= and zone=, as those were"
