@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from matplotlib.patches import StepPatch
 
 import cotempo as ct
 from cotempo.data import Posts, make_posts
@@ -194,6 +195,16 @@ def test_the_figure_shows_keywords_and_dates_and_labels_do_not_overlap(zone: str
     for labels in (right.get_xticklabels(), right.texts):
         boxes = [label.get_window_extent(canvas.get_renderer()) for label in labels if label.get_text()]
         assert not any(one.overlaps(two) for place, one in enumerate(boxes) for two in boxes[:place])
+
+
+def test_the_timeline_shows_when_an_event_had_many_posts() -> None:
+    time = np.concatenate([[0.0], np.full(30, 50.0), [100.0]])
+    posts = Posts(time, tuple(f"flood river {row}" for row in range(32)), event=("flood",) * 32)
+    (steps,) = (patch for patch in SMALL.fit(posts).plot().axes[1].patches if isinstance(patch, StepPatch))
+    counts, edges, _ = steps.get_data()
+    fullest = int(np.argmax(counts))
+    assert edges[fullest] <= 50 <= edges[fullest + 1]
+    assert np.count_nonzero(counts) == 3
 
 
 def test_the_report_has_a_table_of_events(tmp_path: Path) -> None:
