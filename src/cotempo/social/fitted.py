@@ -172,6 +172,11 @@ class FittedDetectors(Fitted):
                 names = ", ".join(f"{record.name} ({record.size:.0f})" for record in found[:5])
                 more = f" and {len(found) - 5} more" if len(found) > 5 else ""
                 lines.append(f"{name}: found without any label: {names}{more}; name them with rename")
+            if len(found) == len(store.events) == 1 and found[0].size < self[name].smallest:
+                lines.append(
+                    f"{name}: all its {pluralize(round(found[0].size), 'post')} are taken for one event, "
+                    f"{found[0].name}, though smallest is {self[name].smallest}: too few to tell events apart"
+                )
             unseen = self[name].familiarity.unseen
             if not self[name].familiarity.tells_new:
                 lines.append(
