@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from commands import Command
 
+import cotempo as ct
 from cotempo.data import make_posts
 
 FORO = {"text": "mensaje", "time": "fecha", "event": "suceso"}
@@ -114,7 +115,18 @@ def test_labels_that_differ_in_case_are_told_of_by_check(cotempo: Command, tmp_p
     (tmp_path / "p.csv").write_text("text,event\na flood,Sardinia\nanother,sardinia \n")
     said = cotempo("check", "p.csv")
     assert said.code == 0
-    assert "labels 'Sardinia' and 'sardinia' differ in case only" in said.err
+    assert "labels 'Sardinia' and 'sardinia' differ in case, " in said.err
+
+
+def test_an_experiment_says_what_labels_are_called(cotempo: Command, tmp_path: Path) -> None:
+    rows = [f"flood river {row},{'Flood-Porto' if row % 2 else 'flood porto'}" for row in range(40)]
+    (tmp_path / "p.csv").write_text("\n".join(["text,event", *rows]))
+    (tmp_path / "e.toml").write_text(
+        f'method = "EventDetector"\nname = "p"\n[data]\nsource = "p.csv"\n'
+        f'labels = {{"flood porto" = "Flood-Porto"}}\n{SETTINGS}'
+    )
+    assert cotempo("run", "e.toml", "--quiet").code == 0
+    assert ct.load(tmp_path / "runs/p")["p"].events()["event"].tolist() == ["Flood-Porto"]
 
 
 def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:

@@ -237,13 +237,33 @@ def test_a_label_is_one_however_it_is_written(tmp_path: Path) -> None:
     assert read_posts(tmp_path / "p.csv")["p"].event == ("3", "3", "3", "flood", None, "3.5")
 
 
+@pytest.mark.parametrize(
+    "spellings", [("Flood-Porto", "flood porto"), ("Flood_Porto", "FloodPorto"), ("Tō", "To\u0304")]
+)
+def test_labels_that_are_spelled_alike_are_told_of(spellings: tuple[str, str]) -> None:
+    with pytest.warns(DataWarning, match="differ in case, spaces, hyphens or underscores only"):
+        read_posts(pd.DataFrame({"text": ["a", "b"], "event": spellings}))
+
+
+def test_labels_get_the_names_that_a_table_of_aliases_says() -> None:
+    frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["Flood-Porto", " flood porto", None]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = read_posts(frame, labels={"flood porto": "Flood-Porto"})["client"]
+    assert found.event == ("Flood-Porto", "Flood-Porto", None)
+    with pytest.raises(ParameterError, match="labels must map texts to texts"):
+        read_posts(frame, labels={"flood porto": ""})
+    with pytest.raises(ParameterError, match="labels must map texts to texts"):
+        read_posts(frame, labels=["flood porto"])
+
+
 def test_labels_that_differ_in_case_only_are_told_of() -> None:
     texts = {"text": ["a", "b"]}
     frames = {
         "a": pd.DataFrame({**texts, "event": ["Sardinia ", None]}),
         "b": pd.DataFrame({**texts, "event": "sardinia"}),
     }
-    with pytest.warns(DataWarning, match="labels 'Sardinia' and 'sardinia' differ in case only"):
+    with pytest.warns(DataWarning, match="labels 'Sardinia' and 'sardinia' differ in case"):
         read_posts(frames)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -334,5 +333,5 @@ def test_weak_noise_is_said_to_be_weak_and_runs_add_up(tmp_path: Path, epsilon: 
     assert "A person in several rows is hidden less." in words.noise
     assert any("weak" in sentence for sentence in words.attention) == (epsilon > 3)
     words.ledger.path.parent.mkdir(exist_ok=True)
-    words.ledger.begin(replace(words.request.agreed, run="f" * 32), "series", "table")
+    words.ledger.begin(words.request.agreed.model_copy(update={"run": "f" * 32}), "series", "table")
     assert f"Together with earlier runs, epsilon {2 * epsilon:g} is revealed" in words.noise

@@ -33,10 +33,14 @@ def test_baselines_have_the_surface_of_dame(name: str) -> None:
     posts = CLIENTS["client-1"]
     found = fitted["client-1"].detect(posts, events=3)
     assert isinstance(found, social.Detection)
-    assert set(found.event) == {"group-0", "group-1", "group-2"}
+    assert set(found.event) == {"group-client-1-0", "group-client-1-1", "group-client-1-2"}
     assert np.isnan(found.confidence).all()  # nothing outside these posts says how sure their groups are
     assert found.to_frame("polars").shape == (60, 2)
     assert len(fitted["client-1"].detect(posts)) == 60
+    wordless = fitted["client-1"].detect(replace(posts, text=("🔥", *posts.text[1:])), events=3)
+    assert wordless.outlier.tolist() == [True] + [False] * 59
+    with pytest.raises(AttributeError, match=r"use fitted\[client\].detect; clients are client-0"):
+        fitted.detect(posts)
     assert fitted["client-1"].embed(posts).shape == (60, 8)
 
 

@@ -1,6 +1,8 @@
 """`Description`: what clients hold, in plain words, as plain data, and as a dataframe."""
 
 import json
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +15,7 @@ from cotempo.data.problems import list_names
 from cotempo.data.tables import KINDS, Framed, FrameKind, Schema, Table, make_frame, pluralize
 from cotempo.errors import DataError
 
+_SEPARATORS = re.compile(r"[\s_\-\u2010-\u2015]+")
 UNEQUAL = 1.5  # times as long: another step
 COUNTED = {"rows": "row", "sequences": "sequence", "gaps": "gap", "labels": "labelled event"}
 
@@ -192,6 +195,19 @@ def case_twins(names: Iterable[str]) -> list[list[str]]:
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(name.strip().casefold(), []).append(name)
+    return [group for group in alike.values() if len(group) > 1]
+
+
+def spelling(label: str) -> str:
+    """Return what labels have in common that differ in case, white space, hyphens and underscores only."""
+    return _SEPARATORS.sub("", unicodedata.normalize("NFKC", label)).casefold()
+
+
+def spelling_twins(labels: Iterable[str]) -> list[list[str]]:
+    """Return the labels that are probably spellings of the same one, together."""
+    alike: dict[str, list[str]] = {}
+    for label in labels:
+        alike.setdefault(spelling(label), []).append(label)
     return [group for group in alike.values() if len(group) > 1]
 
 

@@ -40,7 +40,7 @@ class DataSettings(Settings):
 
     paths: ClassVar[tuple[str, ...]] = ("source", "public", "windows")
     reading: ClassVar[tuple[str, ...]] = (
-        "unit", "zone", "date_format", "columns", "windows", "missing", "without", "decimal", "resample",
+        "unit", "zone", "date_format", "columns", "windows", "missing", "without", "decimal", "resample", "labels",
     )  # fmt: skip
 
     source: str | tuple[str, ...] | None = Field(
@@ -73,6 +73,9 @@ class DataSettings(Settings):
     without: tuple[str, ...] | None = Field(default=None, description="Of series: columns to leave out.")
     resample: str | float | dict[str, str | float] | None = Field(
         default=None, description="Of series: take means over so long first, such as 1h; or that by client."
+    )
+    labels: dict[str, str] | None = Field(
+        default=None, description="Of posts: what events are called instead of other spellings."
     )
     generate: str | None = Field(default=None, description="A generator's name, in place of `source`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator or the reader.")

@@ -16,6 +16,7 @@ from cotempo.social.clustering import group_known, group_unknown
 from cotempo.social.detector.detection import Detection, as_posts, detect_groups
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
+from cotempo.social.detector.words import has_words
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.social.encoders.pretrained import CHARACTERS, load_encoder
 from cotempo.social.graph_model.data import embed
@@ -39,6 +40,10 @@ TOLD_NEW = 0.8  # of posts of events left out; fewer are told of
 class FittedEvents(Fitted):
     """The result of a graph learner: ``fitted[client]`` is that client's `EventModel`."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Say where a client's model is, if asked for what that has."""
+        raise _missing(self, name, EventModel)
+
     def __getitem__(self, client: str) -> EventModel:
         """Return the client's own model; a client that never trained receives the server's."""
         super().__getitem__(client)
@@ -47,7 +52,8 @@ class FittedEvents(Fitted):
         if not self.state.shared.is_ready:
             raise DataError([Problem("the run must have made its encoder first", client)])
         method: Any = self.outcome.method
-        return EventModel(method, self.state.inputs, weights, self.state.shared.encoder)
+        own = client if len(self.outcome.schemas) > 1 else ""
+        return EventModel(method, self.state.inputs, weights, self.state.shared.encoder, own)
 
     @property
     def record(self) -> tuple[RoundRecord, ...]:
@@ -63,10 +69,15 @@ class FittedEvents(Fitted):
 
 
 class EventModel(Saved):
-    """One client's graph model, with the learner that made it and the encoder of texts."""
+    """One client's graph model, with the learner that made it and the encoder of texts.
 
-    def __init__(self, method: EventLearner, inputs: int, weights: Singles, encoder: CharacterEncoder):
-        self.method, self.inputs, self.weights, self.encoder = method, inputs, weights, encoder
+    The names of groups have the name of the `client`, where it is one of several.
+    """
+
+    def __init__(
+        self, method: EventLearner, inputs: int, weights: Singles, encoder: CharacterEncoder, client: str = ""
+    ):
+        self.method, self.inputs, self.weights, self.encoder, self.client = method, inputs, weights, encoder, client
         self.model: nn.Module = method.new_model(inputs, weights)
 
     def embed(self, posts: Any) -> Singles:
@@ -79,11 +90,14 @@ class EventModel(Saved):
     def detect(self, posts: Any, events: int | None = None) -> Detection:
         """Return the event of every post of a table or dataframe.
 
-        Events are groups of these posts; their number is found by density unless given. There are no outliers, and
-        confidences are NaN: nothing outside these posts says how sure their groups are.
+        Events are groups of these posts; their number is found by density unless given. Only posts without any word are
+        outliers, and confidences of others are NaN: nothing outside these posts says how sure their groups are.
         """
-        vectors = self.embed(posts)
-        return detect_groups(group_unknown(vectors) if events is None else group_known(vectors, events))
+        table = as_posts(posts)
+        worded = np.array([has_words(text) for text in table.text], dtype=bool)
+        vectors = self.embed(table)[worded]
+        codes = group_unknown(vectors) if events is None else group_known(vectors, events)
+        return detect_groups(worded, codes, self.client)
 
     def plot(self, posts: Any, events: int | None = None) -> Figure:
         """Draw the posts of a table or dataframe in the plane of their vectors' main directions, by detected event."""
@@ -99,12 +113,19 @@ class EventModel(Saved):
 class FittedDetectors(Fitted):
     """The result of `EventDetector`: ``fitted[client]`` is that client's `Detector`."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Say where a client's detector is, if asked for what that has."""
+        raise _missing(self, name, Detector)
+
     def __getitem__(self, client: str) -> Detector:
         """Return the client's detector, always the same object, so that `partial_fit` lasts."""
         super().__getitem__(client)
         if client not in self.streams:
             if client not in self.outcome.memories:
-                why = "it must have at least one post and its last answer must count; there is no detector for it"
+                why = (
+                    "it must have at least one post with a word, beside emoji and addresses, and its last answer must "
+                    "count; there is no detector for it"
+                )
                 raise DataError([Problem(why, client)])
             memory: DetectorMemory = self.outcome.memories[client]
             method: Any = self.outcome.method
@@ -151,8 +172,18 @@ class FittedDetectors(Fitted):
                 names = ", ".join(f"{record.name} ({record.size:.0f})" for record in found[:5])
                 more = f" and {len(found) - 5} more" if len(found) > 5 else ""
                 lines.append(f"{name}: found without any label: {names}{more}; name them with rename")
+            if len(found) == len(store.events) == 1 and found[0].size < self[name].smallest:
+                lines.append(
+                    f"{name}: all its {pluralize(round(found[0].size), 'post')} are taken for one event, "
+                    f"{found[0].name}, though smallest is {self[name].smallest}: too few to tell events apart"
+                )
             unseen = self[name].familiarity.unseen
-            if len(unseen) and (told := float(np.mean(unseen <= self[name].familiarity.level))) < TOLD_NEW:
+            if not self[name].familiarity.tells_new:
+                lines.append(
+                    f"{name}: {pluralize(len(self[name].familiarity.codes), 'post')} learned from are too few to tell "
+                    "new events from known ones: every post is named as a known one, with at most half the confidence"
+                )
+            elif len(unseen) and (told := float(np.mean(unseen <= self[name].familiarity.level))) < TOLD_NEW:
                 lines.append(
                     f"{name}: of posts of an event that nobody knows, about {told:.0%} would be outliers (measured by "
                     "leaving each event out); the others would be named as a known one"
@@ -252,3 +283,11 @@ class FittedDetectors(Fitted):
                     rows.append((first, names[place], second, others[best], float(alike[place, best])))
         columns = ("client", "event", "other client", "other event", "similarity")
         return make_frame({name: [row[place] for row in rows] for place, name in enumerate(columns)})
+
+
+def _missing(fitted: Fitted, name: str, kind: type) -> AttributeError:
+    """Return the error of an attribute that is not there, or is there for each client."""
+    if not name.startswith("_") and hasattr(kind, name):
+        clients = ", ".join(fitted.names[:5])
+        return AttributeError(f"each client has a model of its own: use fitted[client].{name}; clients are {clients}")
+    return AttributeError(f"{type(fitted).__name__!r} object has no attribute {name!r}")

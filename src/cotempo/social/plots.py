@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cotempo.social.detector.store import EventRecord
 
 EVENTS_SHOWN = 15
+BINS, HEIGHT = 60, 0.4  # of the counts below the bar of an event
 MARKERS = ("o", "s", "^", "D", "v")  # for events beyond the number of colours
 
 
@@ -73,7 +74,10 @@ def _draw_similarities(entry: RoundRecord) -> Figure:
 
 @styled
 def draw_detector(detector: Detector) -> Figure:
-    """Draw posts in the plane of their two main directions, and when the largest events were, numbered alike."""
+    """Draw posts in the plane of their two main directions, and when the largest events were, numbered alike.
+
+    Below the bar from an event's first post to its last hang the counts of its kept posts over time.
+    """
     figure, (left, right) = make_panels(2, size=(5.2, 4.2))
     sample, records = detector.store.sample, detector.store.events
     largest = sorted(records, key=lambda record: (-record.size, record.name))[:EVENTS_SHOWN]
@@ -83,6 +87,8 @@ def draw_detector(detector: Detector) -> Figure:
     left.scatter(*plane[rest].T, s=5, color=RULE, linewidths=0, label="outliers and smaller events")
     colours = [SERIES[place % len(SERIES)] for place in range(len(largest))]
     labels = _event_labels(detector, largest)
+    shown = sample.time[np.isfinite(sample.time) & ~rest]
+    edges = np.linspace(shown.min(), shown.max(), BINS + 1) if len(shown) and np.ptp(shown) else None
     for place, record in enumerate(largest):
         rows = events == record.name
         look = {"color": colours[place], "marker": MARKERS[place // len(SERIES) % len(MARKERS)]}
@@ -90,7 +96,11 @@ def draw_detector(detector: Detector) -> Figure:
         if np.isfinite(record.start):
             span = detector.clock.dates_of([record.start, record.end])
             dash = DASHES[place // len(SERIES) % len(DASHES)]
-            right.plot(span, [place] * 2, color=colours[place], linewidth=4, linestyle=dash, marker="|", markersize=8)
+            right.plot(span, [place] * 2, color=colours[place], linewidth=2, linestyle=dash, marker="|", markersize=8)
+            if edges is not None:
+                counts = np.histogram(sample.time[rows & np.isfinite(sample.time)], edges)[0]
+                depth = place + HEIGHT * counts / max(counts.max(), 1)
+                right.stairs(depth, detector.clock.dates_of(edges), baseline=place, fill=True, color=colours[place])
     _number_groups(left, plane, [events == record.name for record in largest], colours)
     which = "" if len(sample.text) >= sum(record.size for record in records) else "labelled or latest "
     left.set(title=f"{which}posts by event (grey: others)", xticks=[], yticks=[])

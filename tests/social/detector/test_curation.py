@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from matplotlib.patches import StepPatch
 
 import cotempo as ct
 from cotempo.data import Posts, make_posts
@@ -196,6 +197,16 @@ def test_the_figure_shows_keywords_and_dates_and_labels_do_not_overlap(zone: str
         assert not any(one.overlaps(two) for place, one in enumerate(boxes) for two in boxes[:place])
 
 
+def test_the_timeline_shows_when_an_event_had_many_posts() -> None:
+    time = np.concatenate([[0.0], np.full(30, 50.0), [100.0]])
+    posts = Posts(time, tuple(f"flood river {row}" for row in range(32)), event=("flood",) * 32)
+    (steps,) = (patch for patch in SMALL.fit(posts).plot().axes[1].patches if isinstance(patch, StepPatch))
+    counts, edges, _ = steps.get_data()
+    fullest = int(np.argmax(counts))
+    assert edges[fullest] <= 50 <= edges[fullest + 1]
+    assert np.count_nonzero(counts) == 3
+
+
 def test_the_report_has_a_table_of_events(tmp_path: Path) -> None:
     fitted = SMALL.fit({"es": DATED, "en": replace(DATED, zone="UTC")})
     page = fitted.report(tmp_path / "page.html").read_text()
@@ -239,6 +250,22 @@ def test_events_with_one_name_are_linked_and_others_by_all_their_posts() -> None
     links = fitted.links(Dictionary())
     found = {tuple(pair) for pair in links[["event", "other event"]].to_numpy().tolist()}
     assert found == {("wet", "agua"), ("huelga", "huelga")}
+
+
+def test_groups_of_two_clients_have_different_names_and_what_a_client_has_is_not_the_results() -> None:
+    fitted = SMALL.fit({"es": DATED, "en": DATED})
+    assert set(fitted["es"].detect(DATED, events=2).event) == {"group-es-0", "group-es-1"}
+    assert set(SMALL.fit(DATED).detect(DATED, events=2).event) == {"group-0", "group-1"}
+    with pytest.raises(AttributeError, match=r"use fitted\[client\].partial_fit; clients are en, es"):
+        fitted.partial_fit(DATED)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = fitted.nothing
+
+
+def test_times_are_refused_where_none_were_learned_from() -> None:
+    detector = SMALL.fit(list(DATED.text))
+    with pytest.raises(DataError, match="posts must have no times, as those learned from had none"):
+        detector.partial_fit(DATED)
 
 
 def test_found_events_of_two_clients_have_different_names() -> None:

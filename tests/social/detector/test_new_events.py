@@ -106,7 +106,19 @@ def test_p_values_are_ranks_among_the_kept_posts() -> None:
     assert learned.p_values(np.full((1, 4), -9.0)) == pytest.approx(0.01)
 
 
+def test_posts_too_few_for_an_event_are_told_of() -> None:
+    posts = Posts([np.nan] * 2, ("flood here", "fire there"))
+    advice = EventDetector(dimension=4, buckets=64).fit({"a": posts, "b": posts}).advice()
+    assert any(
+        "a: all its 2 posts are taken for one event, found-a-0000, though smallest is 8" in line for line in advice
+    )
+
+
 def test_a_few_kept_posts_are_too_few_to_call_anything_new() -> None:
     posts = Posts([np.nan] * 20, ("flood here", "fire there") * 10, event=("a", "b") * 10)
     detector = EventDetector(dimension=4, buckets=64).fit(posts)
-    assert not detector.detect(["something else entirely"]).outlier.any()
+    found = detector.detect(["something else entirely", "flood here"])
+    assert not found.outlier.any()
+    assert (found.confidence <= 0.5).all()
+    fitted = EventDetector(dimension=4, buckets=64).fit({"a": posts, "b": posts})
+    assert any("a: 20 posts learned from are too few to tell new events" in line for line in fitted.advice())

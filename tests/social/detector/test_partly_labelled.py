@@ -114,10 +114,13 @@ def test_posts_without_a_word_are_outliers_everywhere() -> None:
     with pytest.warns(DataWarning, match="1 post without any text"):
         found = detector.detect(pd.DataFrame({"text": ["", posts.text[0]]}))
     assert found.event[0] == "outlier"
+    grouped = detector.detect([*odd, *posts.text[:20]], events=2)
+    assert grouped.outlier.tolist() == [True] * 6 + [False] * 20
+    assert set(grouped.event[6:]) == {"group-0", "group-1"}
     with_empty = replace(posts, text=("", *posts.text[1:]))
     assert SMALL.fit(with_empty).store.nameless >= 1
-    with pytest.raises(DataError, match="at least one post"):
-        SMALL.fit(["", "..."])
+    with pytest.raises(DataError, match="at least one post with a word, beside emoji and addresses"):
+        SMALL.fit(["", "...", "🔥 http"])
 
 
 def test_a_found_event_is_renamed() -> None:

@@ -91,6 +91,14 @@ def test_the_same_window_twice_is_taken_in_once() -> None:
         detector.partial_fit(both)
 
 
+def test_a_label_of_a_stream_that_is_a_known_event_spelled_differently_is_told_of() -> None:
+    detector = SMALL.fit(POSTS)
+    known = str(POSTS.event[0])
+    window = Posts(np.full(2, np.nan), ("a new post", "another one"), event=(f" {known.upper()} ", known))
+    with pytest.warns(DataWarning, match=f"opens an event beside the known '{known}'"):
+        detector.partial_fit(window)
+
+
 def test_what_is_fed_by_mistake_is_said() -> None:
     detector = SMALL.fit(POSTS)
     with pytest.raises(DataError, match="posts must be texts, got None at position 1"):

@@ -2,19 +2,20 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from cotempo.data.description import case_twins
+from cotempo.data.description import spelling_twins
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
 from cotempo.data.problems import quote
 from cotempo.data.read.reader import read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.read.times import Times, to_times
 from cotempo.data.tables import READERS, pluralize
-from cotempo.errors import warn
+from cotempo.errors import ParameterError, warn
 
 EPOCH = 3e8  # seconds of nine years
 SIGNS = {"hashtags": "#", "mentions": "@"}
@@ -29,6 +30,7 @@ def read_posts(
     zone: str | Mapping[str, str] = "",
     date_format: DateFormat = "",
     limit: int = LIMIT,
+    labels: Mapping[str, str] | None = None,
 ) -> dict[str, Posts]:
     """Read posts and return one table per client, sorted by the client's name.
 
@@ -37,6 +39,8 @@ def read_posts(
     source, columns, unit, zone, date_format, limit
         As in `read_events`: files, folders, patterns, dataframes or a mapping of them; what columns are called; unit,
         time zone and format of dates; the most bytes one file may expand to. Errors are as there.
+    labels
+        What events are called instead of other spellings or words, such as ``{"flood porto": "Flood-Porto"}``.
 
     Returns
     -------
@@ -54,11 +58,19 @@ def read_posts(
     (('flood',),)
     """
     reading = Reading(columns, unit, zone, date_format, limit)
+    pairs = labels.items() if isinstance(labels, Mapping) else [("", labels)] if labels else []
+    if not all(isinstance(name, str) and name.strip() for pair in pairs for name in pair):
+        raise ParameterError(f"labels must map texts to texts, such as {{'flood': 'Flood-Porto'}}, got {labels!r}")
     found = read_sheets(source, reading, _read_sheet)
     reading.finish()
-    labels = dict.fromkeys(label for posts in found.values() for label in posts.event if label is not None)
-    for twins in case_twins(labels):
-        warn(f"labels {' and '.join(map(quote, twins))} differ in case only and are taken for different events")
+    if labels:
+        found = {name: _relabelled(posts, labels) for name, posts in found.items()}
+    known = dict.fromkeys(label for posts in found.values() for label in posts.event if label is not None)
+    for twins in spelling_twins(known):
+        warn(
+            f"labels {' and '.join(map(quote, twins))} differ in case, spaces, hyphens or underscores only and are "
+            "taken for different events"
+        )
     return found
 
 
@@ -94,6 +106,11 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
         times.values, tuple(texts), extra=extra, unit=times.unit, zone=times.zone, present=present, **columns
     )
     return {name: everyone.select(clients.codes == code) for code, name in enumerate(clients.names)}
+
+
+def _relabelled(posts: Posts, labels: Mapping[str, str]) -> Posts:
+    """Return the posts with other names for some labels."""
+    return replace(posts, event=tuple(label and labels.get(label, label) for label in posts.event))
 
 
 def _label(text: str | None) -> str | None:

@@ -18,6 +18,7 @@ from cotempo.typing import Array, Bools, Floats, Indices
 
 OUTLIER = "outlier"
 """The event of posts that are about none of the events considered."""
+GROUP = "group-"
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,16 @@ def as_posts(source: Any, unit: str = "s") -> Posts:
     return next(iter(found.values()))
 
 
-def detect_groups(codes: Indices) -> Detection:
-    """Name groups made of the posts themselves; how sure each is, nothing outside them can tell, so it is NaN."""
-    return Detection(np.array([f"group-{code}" for code in codes], dtype=np.str_), np.full(len(codes), np.nan))
+def detect_groups(worded: Bools, codes: Indices, client: str = "") -> Detection:
+    """Name groups made of the posts that have words, as `worded` says; the others are outliers.
+
+    The groups of two clients are different ones, so that their names have the client, if it is given. How sure each is,
+    nothing outside the posts can tell, so it is NaN.
+    """
+    prefix = f"{GROUP}{client}-" if client else GROUP
+    names = np.full(len(worded), OUTLIER, dtype=object)
+    names[worded] = [f"{prefix}{code}" for code in codes]
+    return Detection(names.astype(np.str_), np.where(worded, np.nan, 1.0))
 
 
 def check_labels(posts: Posts) -> Posts:

@@ -10,6 +10,10 @@ How many posts of an event that nobody knows would be outliers is measured by le
 B have the scores ``-A_BB^-1 [A Y]_B`` by the others. The level is 3 % if that makes nine tenths of them outliers, else
 4 %: events that have many words in common.
 
+Posts that fit no event are not alike because of that. How alike those of one event are is measured by `alike`: the mean
+inner product of its pairs, above that of posts of different events, as a share of what it is inside of the others.
+Everyday posts about as many subjects have about 0, those of an event about 1.
+
 References
 ----------
 Vovk, Gammerman and Shafer, Algorithmic learning in a random world, 2005.
@@ -31,6 +35,8 @@ from cotempo.typing import Bools, Floats, Indices
 LEVEL = 0.03
 LEVELS = (LEVEL, 0.04)
 ENOUGH = 0.9  # of the posts of events left out
+LEAST_ALIKE = 0.25  # of what known events have
+COPY = 0.99
 PENALTY = 1.0
 GAP_WEIGHT = 0.1
 SPAN = (0.1, 0.9)
@@ -113,6 +119,11 @@ class Familiarity:
         known = np.sort(self.left_out[self.given].max(axis=1))
         return np.asarray((1 + np.searchsorted(known, scores.max(axis=1), side="right")) / (len(known) + 1))
 
+    @property
+    def tells_new(self) -> bool:
+        """Whether there are posts enough for a new one to be an outlier at all."""
+        return bool(LEVEL * (self.given.sum() + 1) >= 1)
+
     @cached_property
     def unseen(self) -> Floats:
         """The p-values of kept posts by the other events, each event left out as a whole, ``(kept,)``; none for one."""
@@ -134,6 +145,29 @@ class Familiarity:
         if len(self.codes) < 1 / LEVEL or not len(self.unseen):
             return LEVEL
         return next((level for level in LEVELS if np.mean(self.unseen <= level) >= ENOUGH), LEVELS[-1])
+
+    def alike(self, event: str) -> float:
+        """Return how alike an event's posts are beside those of the others: 0 as posts of different events, 1 as those.
+
+        Copies say nothing; an event of copies only has 1, as one without another to compare with.
+        """
+        own, pairs = self.names.index(event), products(self.kept, self.kept)
+        lengths = np.sqrt(np.maximum(np.diagonal(pairs), 1e-12))
+        pairs[pairs >= COPY * np.outer(lengths, lengths)] = np.nan
+        places = range(len(self.names))
+        means = np.full((len(places), len(places)), np.nan)
+        for first in places:
+            for second in places:
+                found = pairs[np.ix_(self.codes == first, self.codes == second)]
+                if np.isfinite(found).any():
+                    means[first, second] = np.nanmean(found)
+        others = [place for place in places if place != own]
+        apart = means[np.triu_indices(len(places), 1)]
+        known = np.diagonal(means)[others]
+        if np.isnan(means[own, own]) or np.isnan(known).all() or np.isnan(apart).all():
+            return 1.0
+        between = float(np.nanmean(apart))
+        return float((means[own, own] - between) / max(float(np.nanmean(known)) - between, 1e-12))
 
     def _gaps(self, times: Floats) -> Floats:
         """Return what to take off for posts long before or after an event, ``(posts, events)``.

@@ -102,7 +102,7 @@ class EventDetector(Method):
         ge=1,
         description="Number of events at a client without labels. Give it where it is known; else words held out tell.",
     )
-    smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event.")
+    smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event; fewer in all are one.")
     time: Literal["auto", "use", "ignore"] = Field(
         default="auto",
         description="Whether times separate events; ``auto``: whatever names more of the client's left-out labelled "

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.data.clock import Clock
+from cotempo.data.description import spelling
 from cotempo.data.html import html_table
 from cotempo.data.posts import MOST_FAR, far_times
 from cotempo.data.tables import FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, DataWarning, ParameterError, nearest
 from cotempo.social.clustering import group_dense, group_known
 from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
-from cotempo.social.detector.familiarity import Familiarity
+from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
@@ -106,16 +107,19 @@ class Detector(Saved):
         posts
             A table, a dataframe, a list of texts, or a file; what is returned is in the same order.
         events
-            Group the posts into so many new events, whatever is known; these have no confidence (NaN).
+            Group the posts into so many new events, whatever is known; these have no confidence (NaN). Those of one of
+            several clients have its name, as in ``group-client-0``.
         outliers
             Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
-            those learned from, about one in 25 is; a post without any word always is. Otherwise every post
+            those learned from, about one in 25 is; a post without any word always is. Of fewer than 33 posts
+            learned from nothing can be told to be new: a confidence is at most one half. Otherwise every post
             goes to the most probable event.
         """
         posts = self.read(posts)
+        worded = np.array([has_words(text) for text in posts.text], dtype=bool)
         if events is not None:
             points = self.space.with_time(self._encode_new(posts), posts.time)
-            return detect_groups(group_known(points, events))
+            return detect_groups(worded, group_known(points[worded], events), self.store.client)
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
         known = self.active or self.store.events
@@ -127,9 +131,11 @@ class Detector(Saved):
             # The odds of a known event against a new one; even where p is just the level of an outlier.
             p, level = self.familiarity.p_values(scores), self.familiarity.level
             new = p <= level
-            confidence = np.where(new, level, confidence * p) / (p + level)
-            wordless = np.array([not has_words(text) for text in posts.text])
-            names, confidence = np.where(new | wordless, OUTLIER, names), np.where(wordless, 1.0, confidence)
+            if self.familiarity.tells_new:
+                confidence = np.where(new, level, confidence * p) / (p + level)
+            else:  # nothing tells whether a post is about a known event at all
+                confidence = confidence / 2
+            names, confidence = np.where(new | ~worded, OUTLIER, names), np.where(worded, confidence, 1.0)
         return Detection(names, confidence)
 
     def read(self, source: Any) -> Posts:
@@ -140,6 +146,11 @@ class Detector(Saved):
         posts = as_posts(source, self.clock.unit or "s")
         same = posts.unit == self.clock.unit and bool(posts.zone) == bool(self.clock.zone)
         if not same and np.isfinite(posts.time).any():
+            if not self.clock.dates and not np.isfinite(self.store.sample.time).any():
+                raise DataError(
+                    f"posts must have no times, as those learned from had none, got {_describe(posts.clock)}; "
+                    "leave the column 'time' out, or learn from posts with times"
+                )
             raise DataError(
                 f"times must be counted as those learned from, {_describe(self.clock)}, got {_describe(posts.clock)}; "
                 "read them with ct.read_posts, which has unit= and zone=, as those were"
@@ -196,6 +207,7 @@ class Detector(Saved):
         that come again with a label go to the event it names.
         """
         posts = check_labels(self.read(posts))
+        self._warn_of_spellings(posts)
         posts = posts.select(np.argsort(posts.time, kind="stable"))  # of many, the newest are kept
         if not posts.rows:
             self.store = replace(self.store, window=self.store.window + 1)
@@ -217,6 +229,20 @@ class Detector(Saved):
         self.store = self.store.after_window(names, posts, self.space.encode(posts), found)
         self.store = replace(self.store, nameless=nameless + int((names == OUTLIER).sum()))
         return self
+
+    def _warn_of_spellings(self, posts: Posts) -> None:
+        """Tell of labels that are probably known events spelled differently."""
+        known = {spelling(record.name): record.name for record in self.store.events}
+        names = {record.name for record in self.store.events}
+        for label in dict.fromkeys(label for label in posts.event if label and label not in names):
+            if spelling(label) in known:
+                other = known[spelling(label)]
+                warnings.warn(
+                    f"the label {label!r} opens an event beside the known {other!r}, from which it differs in case, "
+                    f"spaces, hyphens or underscores only; merge({other!r}, {label!r}, into={other!r}) makes them one",
+                    DataWarning,
+                    stacklevel=3,
+                )
 
     def _relabel(self, posts: Posts) -> Posts:
         """Take out kept posts that come again with a label of another event, so that they count for that one now."""
@@ -289,15 +315,29 @@ class Detector(Saved):
         codes = group_dense(points, smallest=self.smallest)
         known, own = codes[: len(few)], codes[len(few) :]
         groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
-        found = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
-        rest = np.setdiff1d(rows, np.concatenate([rows[:0], *found]))
-        return [*found, *([rest] if self._hangs_together(window.select(rest)) else [])]
+        dense = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
+        found = [group for group in dense if self._learn_as_event(window.select(group)).alike(OUTLIER) >= LEAST_ALIKE]
+        parts = [np.flatnonzero(~np.isin(rows, np.concatenate([rows[:0], *found])))]
+        while parts:  # an event may be among posts of none: where they are none together, their halves are tried
+            part = parts.pop()
+            if self._hangs_together(window.select(rows[part])):
+                found.append(rows[part])
+            elif len(part) >= 2 * self.smallest:
+                halves = group_known(points[len(few) :][part], 2)
+                parts += [part[halves == half] for half in range(2)]
+        return found
+
+    def _learn_as_event(self, posts: Posts) -> Familiarity:
+        """Learn from the kept posts of active events, and from these as one more event."""
+        return self._learn([OUTLIER] * posts.rows, posts)
 
     def _hangs_together(self, posts: Posts) -> bool:
-        """Return whether these are one event: most are put back among the others of them rather than anywhere else."""
+        """Return whether these are one event: alike, and most put back among the others of them."""
         if posts.rows < self.smallest:
             return False
-        learned = self._learn([OUTLIER] * posts.rows, posts)
+        learned = self._learn_as_event(posts)
+        if learned.alike(OUTLIER) < LEAST_ALIKE:
+            return False
         own = learned.codes == learned.names.index(OUTLIER)
         back = learned.left_out[own].argmax(axis=1) == learned.names.index(OUTLIER)
         return bool(back.mean() > 0.5)

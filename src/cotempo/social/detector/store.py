@@ -167,6 +167,11 @@ class EventStore:
         sample = replace(self.sample, event=tuple(_owned(name, prefix) for name in self.sample.event))
         return replace(self, events=events, sample=sample, prefix=prefix)
 
+    @property
+    def client(self) -> str:
+        """The client whose name those of found events have; empty where a detector was learned alone."""
+        return self.prefix.removeprefix(FOUND).removesuffix("-")
+
     def next_name(self, found: int) -> str:
         """Return the id of the event after `found` others that were found without a label."""
         return event_name(found, self.prefix)

@@ -3,7 +3,8 @@
 All posts, labelled or not, are joined into Ward's tree by their texts. Labels are given to posts of an event here and
 there, so that a branch in which hardly any post has one is not about a labelled event: it is searched for new ones, if
 so few labels have a probability of at most one in a thousand at the rate of the other posts. The tree of those posts is
-cut into as many events as words held out tell best apart, beside the labelled ones.
+cut into as many events as words held out tell best apart, beside the labelled ones. Those whose posts are hardly more
+alike than posts of different events are none: everyday posts are about as many subjects.
 At last, a classifier of the labelled posts and of those found gives all others to the event that they fit best.
 """
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.social.detector.detection import OUTLIER
-from cotempo.social.detector.familiarity import Familiarity
+from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.typing import Bools, Floats, Indices
@@ -51,6 +52,7 @@ def find_unlabelled(
         return nothing
     guesses = _nearest(encoder, texts, times, names, labelled, outliers=False)
     groups = _cut(encoder, texts, np.where(labelled, names, guesses), few[unlabelled], points[unlabelled], smallest)
+    groups = _without_unlike(encoder, texts, names, groups)
     for _ in range(PASSES if (groups >= 0).any() else 0):
         known = np.where(labelled, names, groups)
         best = _nearest(encoder, texts, times, known, labelled | (groups >= 0))
@@ -109,6 +111,16 @@ def _cut(
         if told > quality:
             best, quality = found, told
     return best
+
+
+def _without_unlike(encoder: CharacterEncoder, texts: Sequence[str], names: Names, groups: Indices) -> Indices:
+    """Return the groups with -1 for those whose posts are not alike beside labelled events, ``(texts,)``."""
+    rows = np.flatnonzero((names != "") | (groups >= 0))
+    codes = np.array([f"={names[row]}" if names[row] else str(groups[row]) for row in rows.tolist()])
+    kind, kept = (encoder.kind, len(encoder.weights)), [texts[row] for row in rows.tolist()]
+    learned = Familiarity.of(kind, kept, codes, np.full(len(rows), np.nan))
+    alike = [code for code in np.unique(groups[groups >= 0]) if learned.alike(str(code)) >= LEAST_ALIKE]
+    return np.where(np.isin(groups, alike), groups, -1)
 
 
 def _nearest(
