@@ -224,17 +224,18 @@ def summarise(seeds: range, rules: Sequence[str] = (*RULES,), shares: Sequence[f
     return rows
 
 
-def say(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print by method and setting each rule's clean cost, and on how many attacks at 20 % it loses at most 5 points."""
-    for method, setting in product(METHODS, SETTINGS):
-        for rule in dict.fromkeys(row["rule"] for row in rows):
-            own = [row for row in rows if (row["method"], row["setting"], row["rule"]) == (method, setting, rule)]
-            clean = next((row["lost"] for row in own if row["share"] == 0), float("nan"))
-            held = {
-                f"{s:.0%}": sum(row["lost"] <= 5 for row in own if row["share"] == s)
-                for s in sorted({row["share"] for row in own} - {0.0})
-            }
-            print(f"{method:9} {setting:9} {rule:19} clean cost {clean:6.1f}   held of ten at {held}")
+def held(rows: Sequence[Mapping[str, Any]], most: float = 5.0) -> list[dict[str, Any]]:
+    """Return by method, setting and rule the clean cost, and how many attacks of ten cost at most so many points."""
+    found = []
+    for method, setting, rule in product(METHODS, SETTINGS, dict.fromkeys(row["rule"] for row in rows)):
+        own = [row for row in rows if (row["method"], row["setting"], row["rule"]) == (method, setting, rule)]
+        clean = next((row["lost"] for row in own if row["share"] == 0), float("nan"))
+        for share in sorted({row["share"] for row in own} - {0.0}):
+            count = sum(row["lost"] <= most for row in own if row["share"] == share)
+            found.append(
+                {"method": method, "setting": setting, "rule": rule, "share": share, "clean_cost": clean, "held": count}
+            )
+    return found
 
 
 def draw(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -282,17 +283,15 @@ def main() -> None:
     if not rows:
         print("no honest run is there to compare with yet")
         return
-    say(rows)
+    for line in held(rows):
+        print("{method:9} {setting:9} {rule:19} {share:.0%} clean cost {clean_cost:6.1f} held {held}".format(**line))
     if not given.only and {*given.methods} == {*METHODS}:
-        print(
-            write_results(
-                "attacks-default" if given.default else "attacks",
-                rows,
-                seed=list(seeds),
-                note=about([part for part in read_parts(FOLDER) if part["seed"] in seeds]),
-            )
-        )
-        if not given.default:
+        name = "attacks-default" if given.default else "attacks"
+        note = about([part for part in read_parts(FOLDER) if part["seed"] in seeds])
+        print(write_results(name, rows, seed=list(seeds), note=note))
+        if given.default:
+            print(write_results("attacks-default-held", held(rows), seed=list(seeds), note=note))
+        else:
             draw(rows)
 
 
