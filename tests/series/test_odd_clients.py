@@ -197,3 +197,11 @@ def test_warnings_of_a_fit_stay_in_the_result_and_its_report(tmp_path):
     with pytest.warns(UserWarning, match="a row is no common step"):
         mixed = ct.FedMoments(window=6).fit(hours, progress=False)
     assert any("a row is no common step" in line for line in mixed.advice())
+
+
+def test_one_liar_whose_moments_nobody_can_use_is_named_and_ends_nothing() -> None:
+    clients = dict(ct.make_series(clients=8, length=160, features=3, seed=1010)[0])
+    lie = ct.Attack("alie", clients=("client-3",))
+    fitted = ct.FedMoments().fit(clients, attack=lie, seed=1010, progress=False)
+    assert {failure["client"] for failure in fitted.failures} == {"client-3"}
+    assert fitted.failures[0]["kind"] == "LinAlgError"

@@ -276,6 +276,7 @@ class FedMoments(Method):
         if state.phase == "moments":
             last = state.sweep + 1 == len(self._windows(state))
             sums = {name: total[name] for name in ("products", "counts")}
+            _require_usable(sums, [*PRIORS] if last else [PRIORS[USUAL]])
             rows = float(sums["counts"][1].max(initial=0.0))
             return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
         prior = model_choice.choose(total["errors"], total["cells"])
@@ -299,7 +300,12 @@ class FedMoments(Method):
                 "pairs": counts((2, count, count), f"how often two features moved {PARTS}"),
                 "steps": Spec((2, count, count), description="sums of products of these moves"),
                 "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
-                "votes": counts((count, OCTAVES), "how large the usual step of each feature is, within a factor of 2"),
+                "votes": Spec(
+                    (count, OCTAVES),
+                    low=0,
+                    high=1,
+                    description="how large the usual step of each feature is, within a factor of 2",
+                ),
             }
         elif phase == "moments":
             side = count * self._windows(state)[min(state.sweep, len(self._windows(state)) - 1)]
@@ -464,6 +470,13 @@ def own_part(message: Message, sent: Message, prepared: NamedRows) -> WindowMome
     """Return the moments of all rows that a client sent, of the features it has measured."""
     _, own = prepared.among(json.loads(sent["features"]))
     return WindowMoments.unpack(message["products"][1], message["counts"][1]).take(own)
+
+
+def _require_usable(sums: Mapping[str, Floats], priors: Sequence[Any]) -> None:
+    """Fail at the server where clients would fail with these sums, so that whose part makes them so is found."""
+    for triangle, count in zip(sums["products"], sums["counts"], strict=True):
+        for prior in priors:
+            Gaussian.of(WindowMoments.unpack(triangle, count), prior)
 
 
 def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: int | None) -> MomentsMemory:
