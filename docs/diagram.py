@@ -29,7 +29,7 @@ def package_imports() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts == ("__init__",):
+        if parts in (("__init__",), ("__main__",)):
             continue
         own = found.setdefault(parts[0], set())
         for node in _loaded(ast.parse(path.read_text())):
