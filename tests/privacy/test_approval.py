@@ -316,8 +316,8 @@ def words_of(tmp_path: Path, kind: str = "events", **changes: Any) -> RequestWor
 def test_fedpp_says_how_finely_times_become_known_and_lists_no_step_that_is_not_asked(tmp_path: Path) -> None:
     parameters = {"kernel": "time", "window": [0.0, 10.0], "cells": 400}
     words = words_of(tmp_path, method="FedPP", parameters=parameters)
-    (said,) = [sentence for sentence in words.attention if "times of events" in sentence]
-    assert "400th of the whole time" in said
+    (said,) = [sentence for sentence in words.attention if "times of single events" in sentence]
+    assert "each of 400 cells of the whole time" in said
     phases = [part.phase for part in words.leaving or []]
     assert "span" not in phases
     assert not {"base", "learn", "curvature"} & {*phases}
@@ -332,6 +332,22 @@ def test_weak_noise_is_said_to_be_weak_and_runs_add_up(tmp_path: Path, epsilon: 
     assert words.noise.startswith(f"{said} noise (epsilon {epsilon:g}, delta 1e-06) hides single rows.")
     assert "A person in several rows is hidden less." in words.noise
     assert any("weak" in sentence for sentence in words.attention) == (epsilon > 3)
+    assert "no noise" not in words.noise
     words.ledger.path.parent.mkdir(exist_ok=True)
     words.ledger.begin(words.request.agreed.model_copy(update={"run": "f" * 32}), "series", "table")
+    words = replaced(words)
     assert f"Together with earlier runs, epsilon {2 * epsilon:g} is revealed" in words.noise
+    assert any("weak" in sentence for sentence in words.attention) == (2 * epsilon > 3)
+    words.ledger.begin(words.request.agreed.model_copy(update={"run": "e" * 32, "privacy": {}}), "series", "table")
+    assert "An earlier run had no noise" in replaced(words).noise
+
+
+def replaced(words: RequestWords) -> RequestWords:
+    """Return the words of the same request, read anew."""
+    return RequestWords(words.request, words.settings, words.ledger)
+
+
+def test_fedpp_of_histories_alone_counts_no_cells(tmp_path: Path) -> None:
+    words = words_of(tmp_path, method="FedPP", parameters={"kernel": "history", "base": "poisson", "window": [0, 10]})
+    assert not any("cells" in sentence for sentence in words.attention)
+    assert "count" not in [part.phase for part in words.leaving or []]

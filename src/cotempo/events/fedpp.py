@@ -59,6 +59,7 @@ SWEEPS, FIRST_DEVIATION = 3, 0.1
 # A period so many times shorter than the usual gap between events is doubtful.
 SHORT_PERIOD = 10
 # Phases of functions of history, which a curve of time does without.
+OF_CURVE = ("count", "level", "recount", "relevel")
 OF_HISTORY = ("base", "choose", "features", "learn", "rebase", "refit", "curvature")
 # Weights of an encoder are point estimates: they take smaller steps, and their deviation means nothing.
 ENCODER_STEP, ENCODER_DEVIATION = 0.05, 1e-3
@@ -196,14 +197,24 @@ class FedPP(Method):
         """Say whether these parameters allow a phase at all."""
         if phase == "span":
             return self.window is None
+        if phase in OF_CURVE:
+            return self.counts_cells
         return phase not in OF_HISTORY or self.share == "kernel" or self.kernel != "time"
+
+    @property
+    def counts_cells(self) -> bool:
+        """Whether a curve of time is learned, from counts in cells."""
+        return "curve" in (*self.candidates, *getattr(self, "models", ()))
 
     def reveals(self) -> str:
         """Tell how finely the times of events become known."""
+        if not self.counts_cells:
+            return ""
         width = "the period" if self.period else "the whole time"
         return (
-            f"The times of events of all sites together become known to a {self.cells:,}th of {width}, so that many of "
-            "them stand alone there; whose they are stays hidden. Fewer cells hide more."
+            f"How many events all sites together have in each of {self.cells:,} cells of {width} becomes known: where "
+            "cells are short, times of single events; whose they are stays hidden. Fewer cells hide more (at least "
+            f"{LEAST_CELLS})."
         )
 
     def needs(self, state: Any, phase: str) -> bool:

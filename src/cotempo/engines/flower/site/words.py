@@ -154,6 +154,17 @@ class RequestWords:
         return runs[::-1]
 
     @property
+    def same(self) -> list[Entry]:
+        """The earlier runs on this kind of table, the newest first."""
+        return [entry for entry in self.earlier if entry["data"] == self.request.kind]
+
+    @property
+    def together(self) -> float:
+        """The epsilon of this run and of the earlier ones on this kind of table."""
+        is_new = self.ledger.find_run(self.run) is None
+        return self.ledger.spent(self.request.kind) + (self.privacy.epsilon or 0.0) * is_new
+
+    @property
     def companions(self) -> list[Companion]:
         """The other participants, and in how many runs on any table this site met them."""
         others = sorted({*self.request.agreed.participants} - {self.settings.name})
@@ -162,7 +173,7 @@ class RequestWords:
     @property
     def compared(self) -> str:
         """The participants against those of the last run on this kind of table."""
-        same = [entry for entry in self.earlier if entry["data"] == self.request.kind]
+        same = self.same
         if not same:
             return f"No run has used your {self.request.kind} before."
         last, now = {*same[0]["participants"]}, {*self.request.agreed.participants}
@@ -190,10 +201,12 @@ class RequestWords:
             said = f"{grade(asked)} noise (epsilon {asked:g}, delta {self.privacy.delta:g}) hides single {unit}s. "
             said += explain_epsilon(asked, self.privacy.delta, unit)
             said += "" if unit == "client" else f" A person in several {unit}s is hidden less."
-        together = asked or 0.0 if self.ledger.find_run(self.run) is None else 0.0
+        together = self.together - spent
         if asked is not None and spent:
-            sure = _percent(spent + together)
-            said += f" Together with earlier runs, epsilon {spent + together:g} is revealed: at most {sure} sure."
+            said += f" Together with earlier runs, epsilon {self.together:g} is revealed: at most "
+            said += f"{_percent(self.together)} sure."
+        if asked is not None and any(entry["privacy"].get("epsilon") is None for entry in self.same):
+            said += " An earlier run had no noise: none of this holds for what that one revealed."
         if budget is None:
             return f"{said} You have set no budget" + (": each run adds to that." if asked else ".")
         left = max(budget - spent - together, 0.0)
@@ -211,11 +224,11 @@ class RequestWords:
             "What would leave cannot be shown here: this method needs a table that only the coordinator has. Ask for a "
             "dry run.": self.leaving is None,
             self.method.reveals(): epsilon is None and self.method.reveals(),
-            "No noise is added: what is learned can tell a little about single rows.": (
-                epsilon is None and not self.method.reveals()
+            "No noise is added: what is learned can tell a little about single rows.": epsilon is None,
+            f"Noise is added, but with earlier runs it is weak: in the worst case somebody becomes "
+            f"{_percent(self.together)} sure that a certain {self.privacy.unit} is in your table.": (
+                epsilon is not None and self.together > USUAL
             ),
-            f"Noise is added, but weak: in the worst case somebody becomes {_percent(epsilon or 0.0)} sure that a "
-            f"certain {self.privacy.unit} is in your table.": epsilon is not None and epsilon > USUAL,
             f"New to you: {_list(new)}. Do you know them?": new,
             f"Settings differ from what is usual: {_list([one.name for one in self.unusual])}.": self.unusual,
             "The coordinator says nothing about what it is for. Ask.": not self.purpose,
