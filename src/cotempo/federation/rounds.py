@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, overload
 
+import numpy as np
 from pydantic import Field
 
 from cotempo.data import Table
@@ -430,7 +431,13 @@ class Absorber:
         if answers.total is not None and not getattr(self.options.reducer, "sees_single", False):
             return
         phase = questions[0].phase if questions else ""
-        for name in answers.names:
+        if answers.total is None:
+            single = dict(answers.each or {})
+        else:
+            asked = [question for question in questions if question.client in answers.names]
+            replies = check.exchange(asked, expect)
+            single = {reply.client: reply.message for reply in replies if reply.message is not None}
+        for name in _oddest_first(single, answers.names):
             failure = Failure(name, self.step, phase, kind, "with its answer this step fails, without it it does not")
             counted = {*answers.names} - {name}
             if answers.total is None:
@@ -441,6 +448,18 @@ class Absorber:
                 left = [question for question in questions if question.client in counted]
                 fewer = replace(self.options.reducer.gather(check.exchange, left, expect), failures=answers.failures)
             yield replace(fewer, failures=(*answers.failures, failure))
+
+
+def _oddest_first(messages: Mapping[str, Message], names: Sequence[str]) -> list[str]:
+    """Return clients by how much larger the largest number of some field of theirs is than the median client's."""
+    first = next(iter(messages.values()), Message({}))
+    fields = [name for name, value in first.items() if isinstance(value, np.ndarray) and value.dtype.kind in "fiu"]
+    largest = np.array([[np.abs(one[field]).max(initial=0.0) for field in fields] for one in messages.values()])
+    if not largest.size:
+        return list(names)
+    ratio = (largest / np.maximum(np.median(largest, axis=0), 1e-300)).max(axis=1)
+    size = dict(zip(messages, ratio.tolist(), strict=True))
+    return sorted(names, key=lambda name: -size.get(name, 0.0))
 
 
 def require_declared(message: Message, expect: Expect, declared: int | None) -> None:

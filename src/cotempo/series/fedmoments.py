@@ -271,6 +271,8 @@ class FedMoments(Method):
                 return replace(state, usual=usual), {}
             pairs, steps = total["pairs"], total["steps"]
             units = find_units(total["counts"], total["sums"], pairs[1], steps[1])
+            for part in range(2):  # as clients will do: it fails here if it would fail there
+                seriesmoments.first_guess(units, pairs[part], steps[part])
             found = replace(state, units=units, pairs=pairs, steps=steps, incomplete=total["incomplete"] > 0)
             return replace(found, phase="moments"), {}
         if state.phase == "moments":
