@@ -115,7 +115,8 @@ def test_noise_that_is_too_small_is_found_out(monkeypatch):
         return honest(values, multiplier / 1000, *others)
 
     privacy = ct.Privacy(epsilon=0.1)
-    assert ct.audit(COUNTS, events(), privacy=privacy, canaries=40).holds
+    # Noise is drawn anew each time, and an audit of honest noise may be wrong one time in twenty.
+    assert sum(ct.audit(COUNTS, events(), privacy=privacy, canaries=40).holds for _ in range(4)) >= 2
     monkeypatch.setattr(noise, "add_noise", cheat)
     found = ct.audit(COUNTS, events(), privacy=privacy, canaries=40)
     assert not found.holds
