@@ -135,6 +135,8 @@ def test_outside_a_checkout_the_command_says_where_to_go(
 
 def test_the_commands_list_and_print(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT / "docs")
+    measured = registry.all_names()
+    monkeypatch.setattr(registry, "all_names", lambda: [name for name in measured if "table5" not in name])
     for words in (["list"], ["table", "events-table1"], ["table", "series-generation-5"], ["table", "event-table1"]):
         with pytest.raises(SystemExit) as stop:
             main(["bench", *words])

@@ -215,8 +215,10 @@ def collect(folder: Path, key: dict) -> None:
     table, data, size = key["table"], key["data"], key["size"]
     seeds = sorted({row["seed"] for row in rows})
     note = f"size {size}; owners of {key['protocol']}, a fifth of each held out to score on; {about(parts)}"
-    title = f"table{table}" if table.isdigit() else table
-    path = write_results(f"series/generation-{title}-{data}-{size}", rows, seed=seeds, note=note)
+    title = f"table{table}-{data}-{size}" if table.isdigit() else f"{table}-{data}-{size}"
+    if table.isdigit() and key["protocol"] == "blocks":
+        title += "-blocks"
+    path = write_results(f"series/generation-{title}", rows, seed=seeds, note=note)
     draw_scores(
         rows, path.with_suffix(".png"), f"{data}, table {table}, size {size}, seeds {', '.join(map(str, seeds))}"
     )
