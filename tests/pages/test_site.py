@@ -65,6 +65,21 @@ def test_approve_once(site: AskedSite, visitor: TestClient) -> None:
     assert Part.WAITING in site.join(run=OTHER)
 
 
+@pytest.mark.parametrize("log", ["text", "json"])
+def test_what_the_rules_refuse_is_listed_once(site: AskedSite, visitor: TestClient, log: str) -> None:
+    settings = site.kit / "site.toml"
+    settings.write_text(f'log = "{log}"\n{settings.read_text()}')
+    assert "Refused by your rules" not in visitor.get("").text
+    for run in (OTHER, "e" * 32):
+        assert Part.REFUSED in site.join(run=run, method="FedTDD", parameters={})
+    site.join()
+    decide(visitor, choice="refuse", reason="Not this one.")
+    assert Part.REFUSED in site.join()  # what a person refused stands among what was decided
+    shown = visitor.get("").text.partition("Refused by your rules")[2].partition("Decided")[0]
+    assert shown.count("FedTDD") == 1
+    assert "Not this one." not in shown
+
+
 def test_approve_like_this_and_withdraw(site: AskedSite, visitor: TestClient) -> None:
     lags = {"method": "OneRound", "parameters": {"lags": 2}}
     site.join(**lags)

@@ -20,8 +20,10 @@ from cotempo.engines.flower.site.words import RequestWords
 from cotempo.errors import CotempoError, ParameterError
 from cotempo.pages.history import SiteHistory
 from cotempo.pages.serving import make_app, make_templates, page, read_form
-from cotempo.privacy.approval import Request
+from cotempo.privacy.approval import BY_PERSON, Request
 from cotempo.runs.dry_run import dry_run
+
+MOST_REFUSALS = 20
 
 
 class SitePage:
@@ -64,6 +66,7 @@ class SitePage:
             pending=[self.words(service, one) for one in pending],
             decided=[(words, decision) for words, decision in decided if decision],
             rules={run: (rule, self.words(service, rule.request)) for run, rule in service.inbox.rules.items()},
+            refusals=refused_by_rules(service),
             asks=service.settings.approval.ask, is_joined=SiteDaemon(self.kit).pid is not None,
         )  # fmt: skip
 
@@ -153,6 +156,12 @@ class SitePage:
     def broken(self, _: WebRequest, error: Exception) -> Response:
         """Say what is wrong with the kit or its ledger."""
         return page(self.templates, "broken.html.jinja", 500, root=f"/{self.secret}", problem=str(error))
+
+
+def refused_by_rules(service: SiteService) -> list[tuple[str, str]]:
+    """Return what the site refused without asking anybody, and when last."""
+    found = service.log.refusals.items()
+    return [(why, when) for why, when in found if not why.startswith(BY_PERSON)][:MOST_REFUSALS]
 
 
 def read_ranges(form: Mapping[str, str]) -> dict[str, tuple[float, float]]:

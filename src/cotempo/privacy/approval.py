@@ -23,6 +23,7 @@ from cotempo.storage.files import write_whole
 MOST_PENDING = 100  # a coordinator must not fill the site's disk
 PENDING = "this site asks a person, who has not decided yet"
 ENDED = "the run has ended"
+BY_PERSON = "a person at this site refused it"
 PAUSED = "the people at this site have paused it"
 Ranges = Mapping[str, tuple[float, float]]
 
@@ -159,7 +160,7 @@ class RequestInbox:
         if decision is not None and decision.contract != contract.digest:
             raise Refused("the run must go on under the contract that was decided on, it was changed")
         if decision is not None and decision.answer == "refused":
-            raise Refused(f"a person at this site refused it{decision.reason and ': ' + decision.reason}")
+            raise Refused(f"{BY_PERSON}{decision.reason and ': ' + decision.reason}")
         if decision is None and ask:
             raise AwaitingApproval(PENDING)
         return decision

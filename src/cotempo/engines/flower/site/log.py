@@ -10,6 +10,7 @@ from cotempo.errors import printable
 from cotempo.storage.files import private
 
 LONGEST_ENTRY = 8000  # letters
+REFUSED = "refused: "
 
 
 class SiteLog:
@@ -30,6 +31,18 @@ class SiteLog:
         line = json.dumps(entry) if self.as_json else f"{now} {entry['text']}".replace("\n", "\n  ")
         self._append("site.log", line)
 
+    @property
+    def refusals(self) -> dict[str, str]:
+        """What this site's rules refused, each with the time it did so last; the newest first."""
+        path, found = self.home / "site.log", dict[str, str]()
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+            entry = _read_entry(line)
+            if entry["text"].startswith(REFUSED):
+                said = entry["text"].removeprefix(REFUSED)
+                found.pop(said, None)
+                found[said] = entry["time"]
+        return dict(reversed(found.items()))
+
     def fail(self, error: Exception) -> None:
         """Write what error came, and where; its text and its traceback to ``errors.log``."""
         *_, place = traceback.extract_tb(error.__traceback__)
@@ -44,6 +57,16 @@ class SiteLog:
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(self.home / name, "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
                 file.write(text + "\n")
+
+
+def _read_entry(line: str) -> dict[str, str]:
+    """Return the time and the text of a line of the log, whether it was written as text or as JSON."""
+    if line.startswith("{"):
+        with suppress(ValueError):
+            found: dict[str, str] = json.loads(line)
+            return found
+    time, _, text = line.partition(" ")
+    return {"time": time, "text": text}
 
 
 def _shorten(text: str) -> str:

@@ -13,7 +13,7 @@ from cotempo.data import READERS, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.engines.flower.site.joined import Accepted, JoinedRun
-from cotempo.engines.flower.site.log import SiteLog
+from cotempo.engines.flower.site.log import REFUSED, SiteLog
 from cotempo.engines.flower.site.meeting import Meeting
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.engines.flower.site.words import clear_phases
@@ -93,7 +93,7 @@ class SiteService:
                     return {}
             raise MessageError(f"the verb must be join, agree, ask or result, got {verb!r}")
         except Refused as error:
-            self.log(f"refused: {error}", "refused")
+            self.log(f"{REFUSED}{error}", "refused")
             self.alerts.tell("refused", self.settings.name, str(error))
             return {Part.REFUSED: str(error).encode()}
         except AwaitingApproval as error:
