@@ -67,7 +67,7 @@ ENCODER_STEP, ENCODER_DEVIATION = 0.05, 1e-3
 
 @register("fed-pp")
 class FedPP(Method):
-    r"""Cox processes, learned together.
+    r"""When events happen, and how sure that is, learned together: intensities with bands, as Cox processes.
 
     By default (`SharedFunction`) clients share a *curve of time*, chosen and learned from sums of counts, or a
     *function of history* on a base measure, :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` with one :math:`f` for all,
@@ -97,7 +97,10 @@ class FedPP(Method):
         "paper": {"share": "kernel", "learning_rate": 0.001, "rounds": 100, "learn_mean": True},
     }
 
-    share: Literal["function", "kernel"] = Field(default="function", description="what clients share: see above")
+    share: Literal["function", "kernel"] = Field(
+        default="function",
+        description="what clients share: a function of time, or the weights of a kernel as in the paper",
+    )
     kernel: str = Field(
         default="auto",
         description="what the intensity depends on: ``'auto'``, ``'time'`` or ``'history'``; with ``share='kernel'`` "

@@ -105,7 +105,7 @@ class RequestWords:
         fields = type(method).model_fields
         defaults = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
         return [
-            AskedSetting(name, _short(getattr(method, name)), _short(defaults[name]), fields[name].description or "")
+            AskedSetting(name, _short(getattr(method, name)), _short(defaults[name]), _plain(fields[name].description))
             for name in fields
         ]
 
@@ -320,6 +320,11 @@ def _size(spec: Spec) -> str:
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _plain(description: str | None) -> str:
+    """Return a description without the marks of code, which a page does not set as such."""
+    return (description or "").replace("`", "")
 
 
 def _list(names: Sequence[str]) -> str:
