@@ -83,6 +83,8 @@ def test_what_the_rules_refuse_is_listed_once(site: AskedSite, visitor: TestClie
 def test_approve_like_this_and_withdraw(site: AskedSite, visitor: TestClient) -> None:
     lags = {"method": "OneRound", "parameters": {"lags": 2}}
     site.join(**lags)
+    request = visitor.get(f"request/{RUN}").text
+    assert "auto takes the Bayesian evidence" in request  # its meaning, without marks of code
     decide(visitor, choice="like", **{"low.lags": "1", "high.lags": "3"})
     assert "lags from 1 to 3" in visitor.get("").text
     assert Part.SCHEMA in site.join(run=OTHER, method="OneRound", parameters={"lags": 3})
