@@ -6,7 +6,8 @@ the run resumed) or the coordinator (the run resumed). With `--every 1e9` nobody
 enough to tell a leak from warming up. Every five seconds the resident memory and the open files of the server, of the
 coordinator and of all sites are noted. A restarted process begins anew, so slopes are fitted within processes: the mean
 over processes that lived for at least a minute, their first 20 seconds left out (five minutes, where nobody is killed),
-weighted by the time they lived, with the standard error over processes.
+and what comes after the last round, weighted by the time they lived, with the standard error over processes. Memory
+that is enlarged once is told from memory that grows: the largest step between two looks, and the slope without it.
 
 Run: python benchmarks/operations/soak.py --rounds 1500 [--every 1e9]
 """
@@ -61,6 +62,7 @@ class Soak:
         self.coordinator: Popen[str] | None = None
         self.killed: Counter[str] = Counter()
         self.looks: dict[tuple[str, int], list[tuple[float, float, int]]] = defaultdict(list)
+        self.ended = float("inf")  # when the last round was over: what the coordinator draws then is not of a long run
         self.seen: dict[int, float] = {}  # all processes of the deployment, and when each was started
 
     def processes(self) -> dict[str, list[psutil.Process]]:
@@ -82,6 +84,8 @@ class Soak:
     def look(self, stop: threading.Event) -> None:
         """Note memory and open files until told to stop."""
         while not stop.wait(LOOK_SECONDS):
+            if len(read_lines(self.run / "log.jsonl")) >= self.rounds:
+                self.ended = min(self.ended, time.monotonic())
             for part, running in self.processes().items():
                 for process in running:
                     with suppress(psutil.Error):
@@ -146,19 +150,22 @@ class Soak:
         for part in ("server", "coordinator", "daemon", "worker"):
             fits, weights = [], []
             for (of, _), looks in self.looks.items():
-                table = np.array([row for row in looks if row[0] - looks[0][0] >= self.warm])
+                table = np.array([row for row in looks if looks[0][0] + self.warm <= row[0] < self.ended])
                 if of == part and len(table) > 2 and table[-1, 0] - looks[0][0] >= LEAST_SECONDS:
-                    fits.append([np.polyfit(table[:, 0] / 3600, table[:, column], 1)[0] for column in (1, 2)])
+                    step, without = largest_step(table[:, 1])
+                    columns = np.column_stack([table[:, 1:], without])
+                    fits.append([*np.polyfit(table[:, 0] / 3600, columns, 1)[0], step])
                     weights.append(np.ptp(table[:, 0]))
-            found, weight = np.array(fits).reshape(-1, 2), np.array(weights)
-            mean = np.average(found, axis=0, weights=weight) if len(found) else np.full(2, np.nan)
-            spread = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(2, np.nan)
+            found, weight = np.array(fits).reshape(-1, 4), np.array(weights)
+            mean = np.average(found, axis=0, weights=weight) if len(found) else np.full(4, np.nan)
+            spread = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(4, np.nan)
             every = np.array([row for (of, _), looks in self.looks.items() if of == part for row in looks])
             every = every.reshape(-1, 3)
             rows.append({
                 "part": part, "processes": len(found), "minutes": float(weight.sum() / 60),
                 "megabytes_largest": float(every[:, 1].max()), "files_largest": int(every[:, 2].max()),
                 "megabytes_per_hour": float(mean[0]), "megabytes_per_hour_se": float(spread[0]),
+                "megabytes_step": float(mean[3]), "megabytes_per_hour_without": float(mean[2]),
                 "files_per_hour": float(mean[1]), "files_per_hour_se": float(spread[1]),
             })  # fmt: skip
         return rows
@@ -169,6 +176,13 @@ class Soak:
         folder = str(self.run.parent)
         named = {one.pid for one in psutil.process_iter(["cmdline"]) if folder in " ".join(one.info["cmdline"] or ())}
         return sorted(seen | named)
+
+
+def largest_step(values: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the largest rise from one value to the next, and the values without it."""
+    rises = np.diff(values)
+    step = rises[at := int(rises.argmax())]
+    return float(step), values - step * (np.arange(len(values)) > at)
 
 
 def _began(pid: int) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -122,6 +123,19 @@ def pause(run: Path, step: int, monkeypatch: pytest.MonkeyPatch, **options: Any)
         patch.setattr(RunFolder, "checkpoint", checkpoint)
         with pytest.raises(KeyboardInterrupt):
             ct.fit(ct.FDBNL(rounds=3), NETWORKS, run=run, **options)
+
+
+def test_a_run_in_a_folder_holds_no_records_of_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save, held = RunFolder.checkpoint, []
+
+    def checkpoint(self: RunFolder, checkpoint: Any) -> None:
+        save(self, checkpoint)
+        held.append(sum(type(one) is dict and {"time", "received"} <= one.keys() for one in gc.get_objects()))
+
+    monkeypatch.setattr(RunFolder, "checkpoint", checkpoint)
+    fitted = ct.fit(ct.FDBNL(rounds=3), NETWORKS, run=tmp_path / "run")
+    assert len(fitted.history) == len(held) - 1 > 3  # one before the first step
+    assert max(held) == held[0]
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -189,6 +191,26 @@ def test_in_a_private_run_a_step_does_not_come_again_with_another_content(tmp_pa
         known.admit(asked(1.0), is_shields_own=False)
         with pytest.raises(Refused, match="step 1 was asked before with another content"):
             known.admit(asked(2.0), is_shields_own=False)
+
+
+def test_of_a_question_its_step_is_held_in_memory_and_no_more(tmp_path: Path) -> None:
+    few, many, step_bytes = 400, 1000, 50
+
+    class Often(FedMean):
+        most_questions: ClassVar[dict[str, int]] = {"mean": many}
+
+    log = QuestionLog(tmp_path / "questions.jsonl", Often())
+    held = {}
+    tracemalloc.start()
+    try:
+        for step in range(1, many + 1):
+            log.admit(Question(RUN, step, step, "mean", "ash", 0, 0, EMPTY, EMPTY), is_shields_own=False)
+            if step in (few, many):
+                gc.collect()
+                held[step], _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held[many] - held[few] < step_bytes * (many - few)
 
 
 def test_a_run_whose_record_is_lost_does_not_go_on(consortium: PaperConsortium, service: SiteService) -> None:

@@ -28,12 +28,11 @@ class QuestionLog:
         self.path = path
         self.method = method
         self.steps: dict[str, set[int]] = {}
-        self.contents: dict[int, str] = {}
+        self.contents: dict[int, str] = {}  # in a private run
         for line in _whole_lines(path):
             entry = json.loads(line)
             if entry["refused"] is None and entry["phase"] in method.phases:  # not what a shield answered
-                self.steps.setdefault(entry["phase"], set()).add(entry["step"])
-                self.contents.setdefault(entry["step"], entry.get("content", ""))
+                self._keep(entry["phase"], entry["step"], entry.get("content", ""))
 
     def admit(self, question: Question, *, is_shields_own: bool) -> None:
         """Log a question; raise `Refused` if it breaks a rule."""
@@ -53,8 +52,12 @@ class QuestionLog:
         if refusal:
             raise Refused(refusal)
         if not is_shields_own:
-            self.steps.setdefault(question.phase, set()).add(question.step)
-            self.contents.setdefault(question.step, content)
+            self._keep(question.phase, question.step, content)
+
+    def _keep(self, phase: str, step: int, content: str) -> None:
+        self.steps.setdefault(phase, set()).add(step)
+        if isinstance(self.method, PrivateForm):
+            self.contents.setdefault(step, content)
 
     def has_step(self, step: int) -> bool:
         """Return whether a question of this step was admitted before."""

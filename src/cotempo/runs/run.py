@@ -303,7 +303,7 @@ class Run:
                     folder.checkpoint(start)
             if folder and (silence := getattr(engine, "silence", None)):
                 folder.pulse.follow(silence)
-            history: list[dict[str, Any]] = []
+            history: list[dict[str, Any]] = []  # a folder has it in its log
             state, ledger = start.state, dict(start.ledger)
             if options.buffer is not None:
 
@@ -322,9 +322,10 @@ class Run:
                     for step in steps:
                         state = step.state
                         ledger |= step.answers.versions
-                        history.append(describe_step(step))
                         if folder:
                             folder.pulse.work(*work_of(method, step))
+                        else:
+                            history.append(describe_step(step))
                         if say:
                             tell(say, method, step)
                 except KeyboardInterrupt as stop:

@@ -101,6 +101,8 @@ class Wire:
             shown = {**CONTENT, **headers, **self._headers()}
             try:
                 response = self._client.post(f"/v1/{path}", content=content, headers=shown)
+                # The stream it came by holds it in turn: each request would stay in memory until a full collection.
+                response.stream = httpx.ByteStream(response.content)
                 if response.status_code not in BUSY or time.monotonic() > until:
                     break
             except httpx.TransportError:

@@ -339,6 +339,7 @@ class SiteService:
         self.log(f"run {reference.run} has ended", "ended")
         if state is not None:
             self._save_result(reference, state)
+        self._runs.pop(reference.run, None)  # with its table; opened again if somebody asks again
 
     def _save_result(self, reference: ResultReference, state: bytes) -> None:
         """Save the result of a run as this site sees it: the server's state and the site's own memory."""
