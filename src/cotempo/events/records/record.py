@@ -146,6 +146,18 @@ class Record:
             window_held=self.window_held[windows],
         )
 
+    def after(self, time: float) -> Record:
+        """Return the part after a time; all events stay as history."""
+        later = self.end > time
+        return replace(
+            self,
+            count=np.where(self.time > time, self.count, 0.0),
+            start=np.maximum(self.start[later], time),
+            end=self.end[later],
+            window_sequence=self.window_sequence[later],
+            window_held=self.window_held[later],
+        )
+
     def whole(self) -> Record:
         """Forget what was held out."""
         return replace(self, held=np.zeros_like(self.held), window_held=np.zeros_like(self.window_held))
