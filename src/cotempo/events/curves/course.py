@@ -65,9 +65,8 @@ class Course:
         """Place, logarithm of the ratio and its variance by Poisson, of the blocks that were watched."""
         watched = np.flatnonzero(self.expected > 0)
         events, expected = self.events[watched], self.expected[watched]
-        ratio: Floats = np.log((events + 0.5) / (expected + 0.5))
-        place: Floats = watched + 0.5
-        return place, ratio, 2 / (events + expected + 1)
+        ratio = np.log((events + 0.5) / (expected + 0.5))
+        return np.asarray(watched + 0.5, np.float64), ratio, 2 / (events + expected + 1)
 
     @cached_property
     def _next(self) -> Floats:
