@@ -366,3 +366,13 @@ def test_no_table_makes_a_foreign_error(rows: list[list[str]], header: str, tmp_
     for read in (read_events, read_series, read_posts):
         with contextlib.suppress(DataError):
             assert all(len(table) for table in read(path).values())
+
+
+def test_marks_that_are_missing_are_no_type_of_event() -> None:
+    """Signs that `time` knows as missing became types of their own: 'n/a', 'nan'."""
+    frame = pd.DataFrame({"time": [1.0, 2.0, 3.0, 4.0], "mark": ["red", "n/a", " NaN ", None]})
+    with pytest.raises(DataError, match=r"mark, row 1: must be given in every row; pass unmarked=.*2 more rows: 2, 3"):
+        read_events(frame)
+    table = read_events(frame, unmarked="unknown")["client"]
+    assert table.marks == ("red", "unknown")
+    assert table.mark.tolist() == [0, 1, 1, 1]

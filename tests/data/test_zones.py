@@ -13,7 +13,7 @@ import pytest
 
 from cotempo.data import Events, Posts, Series, read_events, read_posts, read_series, split_by_time, write_clients
 from cotempo.data.clock import Clock
-from cotempo.errors import DataError, DataWarning, SchemaError
+from cotempo.errors import DataError, DataWarning, ParameterError, SchemaError
 from cotempo.federation.mean import FedMean
 
 BERLIN = pd.date_range("2025-03-29 22:00", periods=6, freq="h", tz="Europe/Berlin")  # over the change of hours
@@ -71,6 +71,23 @@ def test_local_times_get_a_zone() -> None:
     assert np.diff(clear.time).tolist() == [3600.0, 5400.0]
     with pytest.raises(ValueError, match=r"zone must be a time zone such as 'Europe/Berlin'.*, got 'Berlin'"):
         as_series(["2025-10-26 02:30"], zone="Berlin")
+
+
+@pytest.mark.parametrize("style", ["", "%d.%m.%Y %H:%M"])
+def test_the_hour_that_clocks_repeat_is_chosen_for_events(style: str, tmp_path: Any) -> None:
+    """What pandas infers from the order of rows is wrong of events, which need not have both hours."""
+    stamps = pd.to_datetime(["2025-10-26 00:30", "2025-10-26 02:40", "2025-10-26 02:10", "2025-10-26 05:00"])
+    frame = pd.DataFrame({"time": stamps.strftime(style) if style else stamps})
+    options: dict[str, Any] = {"zone": "Europe/Berlin", "unit": "h", "date_format": style}
+    with pytest.raises(DataError, match="clocks repeat the hour: pass ambiguous='first' or 'second'"):
+        read_events(frame, **options)
+    for hour, later in (("first", 0), ("second", 1)):
+        time = read_events(frame, **options, ambiguous=hour)["client"].time
+        assert time - time[0] == pytest.approx([0, 5 / 3 + later, 13 / 6 + later, 5.5])
+    with pytest.raises(DataError, match="clocks skip the hour: correct it"):
+        read_events(pd.DataFrame({"time": ["2025-03-30 02:30"]}), zone="Europe/Berlin", ambiguous="first")
+    with pytest.raises(ParameterError, match="ambiguous must be one of first, second, got 'infer'"):
+        read_events(frame, **options, ambiguous="infer")
 
 
 WINDOWS = {"start": ["2025-03-05"], "end": ["2025-03-06"]}

@@ -160,13 +160,28 @@ def test_many_periods_are_counted_as_one_is(rhythm):
 
 def test_a_rhythm_is_that_of_the_local_clock_in_summer_too(rhythm):
     found = {}
-    for month in ("01-14", "03-18", "04-03", "07-15"):
+    for month in ("03-18", "01-14", "04-03", "07-15"):
         hours = pd.date_range(f"2025-{month} 00:30", periods=24, freq="h", tz=BERLIN)
         found[month] = rhythm["nord"].intensity(hours).mean
-        assert found[month] == pytest.approx(found["01-14"], rel=1e-6)
+        # After the data the level is that of late: every hour is the same times as high.
+        assert np.ptp(found[month] / found["03-18"]) < 1e-6
+    assert found["04-03"] == pytest.approx(found["03-18"], rel=1e-6)
     assert found["04-03"] == pytest.approx(rate_by_clock(np.arange(24) + 0.5), abs=0.35)
     score = rhythm["nord"].score(ct.read_events(draw(7), unit="h")["client"])
     assert score["count_ratio"] == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2025-10-26", 25), ("2025-11-02", 24), ("2025-03-30", 23)])
+def test_a_day_on_which_clocks_change_counts_all_its_hours(rhythm, day, hours):
+    """Ends read as local times made 24 hours of each day: the hour that came twice was lost."""
+    first, last = pd.Timestamp(day, tz=BERLIN), pd.Timestamp(day, tz=BERLIN) + pd.DateOffset(days=1)
+    grid = pd.date_range(first, last, freq="2min", inclusive="left") + pd.Timedelta("1min")
+    whole = rhythm["nord"].predict_count(first, last).mean
+    assert len(grid) == 30 * hours
+    assert whole == pytest.approx(rhythm["nord"].intensity(grid).mean.sum() / 30, rel=2e-3)
+    middle = first + pd.Timedelta("150min")
+    parts = [rhythm["nord"].predict_count(*ends).mean for ends in ((first, middle), (middle, last))]
+    assert whole == pytest.approx(sum(parts))
 
 
 def test_local_clocks():

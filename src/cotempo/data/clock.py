@@ -143,6 +143,38 @@ class Clock:
         ahead = (dates.tz_localize(None) - dates.tz_convert("UTC").tz_localize(None)).total_seconds().to_numpy()
         return np.asarray(numbers + (ahead / UNITS[self.unit]).reshape(np.shape(numbers)))
 
+    def local_parts(self, first: float, last: float) -> list[tuple[float, float]]:
+        """Return a stretch of time as the clocks of the zone show it, cut where they are changed.
+
+        Parts overlap where an hour comes twice, and leave out one that is skipped: they are as long as the stretch.
+
+        Examples
+        --------
+        >>> Clock("h", "Europe/Berlin").local_parts(489286.0, 489311.0)
+        [(489288.0, 489291.0), (489290.0, 489312.0)]
+        """
+        if not self.zone:
+            return [(first, last)]
+        size = UNITS[self.unit]
+
+        def ahead(numbers: Any) -> Floats:
+            """Return by how many seconds the clocks are ahead of UTC."""
+            at = np.asarray(numbers, dtype=np.float64)
+            return np.round((self.local(at) - at) * size)
+
+        days = np.append(np.arange(first, last, UNITS["D"] / size), last)
+        known, parts = ahead(days), []
+        for place in np.flatnonzero(np.diff(known)):
+            low, high = int(np.floor(days[place] * size)), int(np.ceil(days[place + 1] * size))
+            while high - low > 1:  # clocks are changed at full seconds
+                middle = (low + high) // 2
+                low, high = (middle, high) if ahead(middle / size) == known[place] else (low, middle)
+            parts.append((first + known[place] / size, (high + known[place]) / size))
+            first = high / size
+        return [
+            (float(begin), float(end)) for begin, end in [*parts, (first + known[-1] / size, last + known[-1] / size)]
+        ]
+
     def date(self, number: float) -> Any:
         """Return one of this clock's numbers as a date; unchanged where times are plain numbers."""
         return self.dates_of([number])[0] if self.dates else float(number)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from cotempo.data.clock import Clock
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
+from cotempo.data.silence import find_silences
 from cotempo.data.stamps import find_step, spread_stamps, step_name
 from cotempo.data.tables import Schema, Table, numbered, pluralize, runs_of
 from cotempo.errors import DataError
@@ -226,9 +227,20 @@ class Events(Table):
         counts = {mark: int((self.mark == code).sum()) for code, mark in enumerate(self.marks)}
         warnings += [f"mark {mark!r} never occurs" for mark, count in counts.items() if count == 0]
         start, end = self.span(self.start.min(), self.end.max()) if parts else (None, None)
+        warnings += self.faults()
         return ClientDescription(
             client, self.rows, len(parts), start, end, marks=counts or None, warnings=tuple(warnings)
         )
+
+    def faults(self) -> list[str]:
+        """Return in words when a sequence is silent for so long that hardly anybody watched it."""
+        found = []
+        for _, times, _, begin, end in self.sequences():
+            for first, last, usual in find_silences(times, begin, end, self.clock):
+                when = f"from {self.clock.text(first)} to {self.clock.text(last)}"
+                words = f"no event {when}, where about {usual:,.0f} were usual"
+                found.append(f"{words}: closed, or lost? Then leave it out of the windows: one before, one after")
+        return found
 
     def _repeated(self, step: float) -> int:
         """Return how many rows are equal to one before, if more than times that were cut down to steps are by chance.

@@ -163,8 +163,7 @@ def answer_measure(method: FedPP, question: Question, record: Record) -> Message
         # Held-out log-likelihoods by setting: of sequences, or in the second row of a single one's blocks, which say
         # nothing about how sequences vary.
         found = np.zeros((2, len(SETTINGS)))
-        single = len(np.unique(part.window_sequence)) < 2
-        found[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, part), common["temper"])
+        found[int(part.single)] = cross_validate(common["curves"][:-1], *_folds(design, part), common["temper"])
         return Message({"log_likelihood": found})
     if phase == "choose":
         return _answer_choice(method, design, common, part.hold_out())

@@ -128,7 +128,11 @@ class Fitted:
         """
         lines = list(self.outcome.warned)
         if self._is_alone:
-            return [*lines, f"{self.names[0]} is the only client: nobody joined, so that nothing is compared"]
+            return [
+                *lines,
+                *self.warnings(),
+                f"{self.names[0]} is the only client: nobody joined, so that nothing is compared",
+            ]
         benefit, name = self.benefit, type(self.method).__name__
         if self.joining.compared > len(benefit):
             return [*lines, f"{self.joining}; each site knows its own figures"]

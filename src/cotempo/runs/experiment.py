@@ -41,6 +41,7 @@ class DataSettings(Settings):
     paths: ClassVar[tuple[str, ...]] = ("source", "public", "windows")
     reading: ClassVar[tuple[str, ...]] = (
         "unit", "zone", "date_format", "columns", "windows", "missing", "without", "decimal", "resample", "labels",
+        "ambiguous", "unmarked",
     )  # fmt: skip
 
     source: str | tuple[str, ...] | None = Field(
@@ -76,6 +77,12 @@ class DataSettings(Settings):
     )
     labels: dict[str, str] | None = Field(
         default=None, description="Of posts: what events are called instead of other spellings."
+    )
+    ambiguous: str | None = Field(
+        default=None, description="Which hour dates mean where clocks repeat one: first or second; else refused."
+    )
+    unmarked: str | None = Field(
+        default=None, description="Of events: the type of those whose mark is missing; else refused."
     )
     generate: str | None = Field(default=None, description="A generator's name, in place of `source`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator or the reader.")

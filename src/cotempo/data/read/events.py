@@ -16,6 +16,7 @@ from cotempo.data.events import Events, order_marks, window_text
 from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Keys, Reading, Sheet, check_columns
+from cotempo.data.read.signs import trimmed
 from cotempo.data.read.sources import column_names, is_shared, source_name, windows_beside
 from cotempo.data.read.times import Times, kind_of, to_times
 from cotempo.data.tables import READERS, numbered, pluralize
@@ -39,6 +40,8 @@ def read_events(
     zone: str | Mapping[str, str] = "",
     date_format: DateFormat = "",
     limit: int = LIMIT,
+    ambiguous: str = "",
+    unmarked: str = "",
 ) -> dict[str, Events]:
     """Read events and return one table per client, sorted by the client's name.
 
@@ -78,6 +81,12 @@ def read_events(
         UTC are dates with ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     limit
         The most bytes one file may expand to.
+    ambiguous
+        Which hour dates without an offset mean where clocks repeat one, in autumn: ``"first"`` or ``"second"``. Nothing
+        in a list of events tells, and an hour a year is little; by default such dates are refused.
+    unmarked
+        The type of events whose mark is missing, such as ``"unknown"``: cells that are empty or NA, n/a, NaN, null or
+        none. By default they are refused.
 
     Returns
     -------
@@ -99,7 +108,7 @@ def read_events(
     {'0': (1.0, 4.0)}
     """
     check_columns(columns, KNOWN)
-    reading = Reading(columns, unit, zone, date_format, limit)
+    reading = Reading(columns, unit, zone, date_format, limit, ambiguous=ambiguous)
     alone = ""  # the client of a file that is one client's, beside windows that may be of others, too
     windows, given = windows_beside(source) if windows is None else windows, windows
     if given is None and is_shared(windows):
@@ -107,7 +116,7 @@ def read_events(
         alone = source_name(Path(source), None)
     table = None if windows is None else read_windows(windows, reading)
     used: dict[str, set[str]] = {}
-    found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
+    found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used, unmarked))
     if table is not None:
         known = {"", *(name.casefold() for name in found)}
         # Who is refused is not silent.
@@ -226,7 +235,7 @@ def _follows(bounds: Bounds, others: list[Bounds]) -> bool:
     return all(apart)
 
 
-def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str]]) -> dict[str, Events]:
+def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str]], unmarked: str) -> dict[str, Events]:
     """Return the events of each client; note in `used` the marks of each, also if its windows are wrong."""
     if extra := [name for name in sheet.columns if name not in KNOWN]:
         free = [known for known in KNOWN if known not in sheet.columns]
@@ -249,7 +258,7 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         sheet.note(f"{must}, got {kind_of(table.clock)}")
     # Windows before marks: a mark that is missing must not hide dates that lie outside, or the other way round.
     bounds = np.zeros((0, 2)) if sheet.problems.found else _windows(grouped, table)
-    marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
+    marks = _marks(sheet, unmarked) if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
     for name, rows, _ in grouped.by_client():
         used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
     sheet.problems.raise_any()
@@ -262,6 +271,17 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         with sheet.problems.collect(name):
             found[name] = _build(sequence[rows], times.values[rows], own_marks, windows, times.clock)
     return found
+
+
+def _marks(sheet: Sheet, unmarked: str) -> Keys:
+    """Return the marks; those that are missing become `unmarked`, or are noted where that is empty."""
+    texts = sheet.text("mark")
+    missing = compute.is_null(trimmed(texts))
+    if not unmarked:
+        must = "must be given in every row; pass unmarked='unknown' to make a type of its own of those without, got "
+        rows = np.flatnonzero(missing.to_numpy())
+        sheet.note_rows(rows, lambda row: must + quote(texts[row].as_py() or ""), "mark")
+    return replace(sheet, columns={**sheet.columns, "mark": compute.if_else(missing, unmarked, texts)}).keys("mark")
 
 
 def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[str, Bounds], clock: Clock) -> Events:

@@ -31,12 +31,13 @@ def read_posts(
     date_format: DateFormat = "",
     limit: int = LIMIT,
     labels: Mapping[str, str] | None = None,
+    ambiguous: str = "",
 ) -> dict[str, Posts]:
     """Read posts and return one table per client, sorted by the client's name.
 
     Parameters
     ----------
-    source, columns, unit, zone, date_format, limit
+    source, columns, unit, zone, date_format, limit, ambiguous
         As in `read_events`: files, folders, patterns, dataframes or a mapping of them; what columns are called; unit,
         time zone and format of dates; the most bytes one file may expand to. Errors are as there.
     labels
@@ -57,7 +58,7 @@ def read_posts(
     >>> read_posts(frame)["client"].hashtags
     (('flood',),)
     """
-    reading = Reading(columns, unit, zone, date_format, limit)
+    reading = Reading(columns, unit, zone, date_format, limit, ambiguous=ambiguous)
     pairs = labels.items() if isinstance(labels, Mapping) else [("", labels)] if labels else []
     if not all(isinstance(name, str) and name.strip() for pair in pairs for name in pair):
         raise ParameterError(f"labels must map texts to texts, such as {{'flood': 'Flood-Porto'}}, got {labels!r}")

@@ -27,6 +27,7 @@ def read_series(
     without: Sequence[str] = (),
     decimal: str = "",
     resample: str | float | Mapping[str, str | float] = "",
+    ambiguous: str = "",
 ) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.
 
@@ -42,7 +43,9 @@ def read_series(
         Columns to leave out, by their names in the source, such as ``["operator"]``; each must be in some source.
     decimal
         The sign before decimals, ``","`` or ``"."``, by default guessed for files; the other one marks thousands.
-
+    ambiguous
+        As in `read_events`. Rows that have both hours are told apart by their order with pandas, before:
+        ``time.dt.tz_localize("Europe/Berlin", ambiguous="infer")``.
     resample
         Take means over so long, such as ``"1h"``, as `Series.resample` does, so that rows are equally far apart at all
         clients; or that by client, for these only.
@@ -60,7 +63,7 @@ def read_series(
     >>> read_series(frame)["a"]
     Series(2 rows, 1 sequence, features pulse)
     """
-    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal)
+    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous)
     found = read_sheets(source, reading, _read_sheet)
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)

@@ -20,6 +20,7 @@ from cotempo.typing import Floats, Indices
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
 DECIMALS = (",", ".")
+HOURS = ("first", "second")
 MEANINGS = ("client", "time", "sequence", "author", "event")  # of columns
 
 Columns = Mapping[str, str | Mapping[str, str]]
@@ -41,6 +42,7 @@ class Reading:
     missing: Sequence[str | float] = ()  # further signs for a missing value
     without: Sequence[str] = ()  # columns to leave out, by their names in the source
     decimal: str = ""  # the sign before decimals; guessed if empty
+    ambiguous: str = ""  # which hour is meant, "first" or "second", where clocks repeat one; refused if empty
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
     seen: set[str] = field(default_factory=set)  # names of columns in any source
@@ -58,6 +60,8 @@ class Reading:
                 "columns must map names to names, such as {'time': 'Aufnahme'}, or clients to such mappings, "
                 f"got {self.columns!r}"
             )
+        if self.ambiguous:
+            check_choice("ambiguous", self.ambiguous, HOURS)
         if self.decimal:
             check_choice("decimal", self.decimal, DECIMALS)
         kinds: tuple[tuple[str, Any, str], ...] = (

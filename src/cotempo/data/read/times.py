@@ -101,16 +101,25 @@ def _localize(sheet: Sheet, column: str, values: pa.ChunkedArray, zone: str) -> 
 
 
 def _assume(sheet: Sheet, column: str, local: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return local times of the reading's zone as times in UTC; those that it had twice or never are noted."""
-    zone = sheet.reading.local_zone
-    first, last = (
-        compute.assume_timezone(local, zone, ambiguous=which, nonexistent=which) for which in ("earliest", "latest")
+    """Return local times of the reading's zone as times in UTC; those that it never had are noted, and those that it
+    had twice where nothing says which is meant."""
+    zone, chosen = sheet.reading.local_zone, sheet.reading.ambiguous
+    first, second, late = (
+        compute.assume_timezone(local, zone, ambiguous=hour, nonexistent=gap)
+        for hour, gap in (("earliest", "earliest"), ("latest", "earliest"), ("earliest", "latest"))
     )
-    changed = np.flatnonzero(compute.not_equal(first, last).fill_null(False).to_numpy())
-    rule = f"must be a time that {zone} {TWICE_OR_NEVER}; write the offset, as +01:00, where clocks are changed, or "
-    rule += f"choose with pandas: time.dt.tz_localize({zone!r}, ambiguous='infer', nonexistent='shift_forward')"
-    sheet.note_rows(changed, lambda row: f"{rule}, got {str(local[row].as_py())[:19]}", column)
-    return first.cast(pa.timestamp(local.type.unit, "UTC"))
+    twice = (
+        "pass ambiguous='first' or 'second' to take all as of that hour, or write offsets, as 2025-10-26T02:30+01:00"
+    )
+    skipped = compute.not_equal(first, late).fill_null(False).to_numpy()
+    changed = skipped | (compute.not_equal(first, second).fill_null(False).to_numpy() & (not chosen))
+
+    def must(row: int) -> str:
+        why = "clocks skip the hour: correct it" if skipped[row] else f"clocks repeat the hour: {twice}"
+        return f"must be a time that {zone} {TWICE_OR_NEVER}; {why}, got {str(local[row].as_py())[:19]}"
+
+    sheet.note_rows(np.flatnonzero(changed), must, column)
+    return (second if chosen == "second" else first).cast(pa.timestamp(local.type.unit, "UTC"))
 
 
 def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:

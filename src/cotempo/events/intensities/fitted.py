@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from cotempo.data import Events
 from cotempo.data.clock import Clock
 from cotempo.errors import DataError, Problem, nearest
-from cotempo.events.base_measure import cells_of
 from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
 from cotempo.events.curves.timeline import CELLS, FLOOR, OwnRate
 from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
@@ -130,6 +130,21 @@ class FittedFedPP(Fitted):
         if len(shown) < len(known):
             figure.suptitle(_of_all(len(shown), len(known)))
         return figure
+
+    def warnings(self) -> list[str]:
+        """Return a sentence on each client that was left out, and on each whose counts grew or fell where only a
+        rhythm is learned."""
+        lines, curve = super().warnings(), getattr(self.state, "kept", "") == "curve"
+        for name, memory in self.outcome.memories.items() if curve else ():
+            if change := memory.course.change():
+                moved = (
+                    f"counts {'grew' if change > 0 else 'fell'} by {abs(change):.0%} from its first third to its last"
+                )
+                lines.append(
+                    f"{name}: {moved}, which a curve of one period cannot follow: it shows the mean level of the data; "
+                    f"after them it starts from the level of late ({memory.course.level:.2f} of the mean), less surely"
+                )
+        return lines
 
     def answer(self) -> str:
         """Return when events are most frequent at the clients with most events, with the 95 % band."""
@@ -253,7 +268,7 @@ class SharedCurve(DrawnIntensity):
         first, last = (2 * state.span - self.local(state.span)).tolist()
         self.grid = Grid(first, last, state.design.cells)
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
-        self.curve = state.timeline.curves[-1]
+        self.curve, self.course = state.timeline.curves[-1], memory.course
 
     @cached_property
     def _kept(self) -> OwnRate:
@@ -289,7 +304,8 @@ class SharedCurve(DrawnIntensity):
     def drawn_inside(self, times: Floats) -> Floats:
         """Return draws of the client's rate, ``(draws, times)``."""
         times = self.local(times)
-        return self._drawn(self._profile.share(times), self._profile.place(times))
+        drawn = self._drawn(self._profile.share(times), self._profile.place(times))
+        return drawn * self.course.draw(len(drawn))[:, self.course.block(times)]
 
     def _drawn(self, place: Floats, cell: Indices) -> Floats:
         """Return draws of the client's rate at places of the curve, from 0 to 1, and their cells."""
@@ -317,33 +333,47 @@ class SharedCurve(DrawnIntensity):
         return np.asarray((strength + mass.sum()) / (strength + drawn @ mass))[:, None]
 
     def _watched(self, stretch: Grid) -> Floats:
-        """Return how long a stretch of time is in each cell of the period, ``(cells,)``."""
-        watched: Floats = cells_of(self.state.design, self.read([], (stretch.start, stretch.end)))[1]
-        return watched
+        """Return how long a stretch of time is in each cell of the period, up to the end of the client's windows and
+        in each block ahead, ``(1 + blocks, cells)``."""
+        cuts = self.course.cuts
+        found = np.zeros((1 + len(cuts), len(self.curve)))
+        for first, last in self.clock.local_parts(stretch.start, stretch.end):
+            edges = np.array([first, *cuts[(first < cuts) & (cuts < last)], last])
+            for begin, end in pairwise(edges):
+                found[self.course.block(np.array([end]))] += self._profile.exposure(np.array([begin]), np.array([end]))
+        return found
 
     def mass(self, stretch: Grid) -> float:
         """Return the sum over cells: middles of a grid may meet peaks of the curve too often or never."""
-        return float(self._watched(stretch) @ self._kept.rate) if self.anytime else super().mass(stretch)
+        if not self.anytime:
+            return super().mass(stretch)
+        watched = self._watched(stretch)
+        return float((watched[0] + self.course.level * watched[1:].sum(axis=0)) @ self._kept.rate)
 
     def masses(self, stretch: Grid) -> Floats:
         """Return the sums of the draws over cells."""
         if not self.anytime:
             return super().masses(stretch)
         cells = np.arange(len(self.curve))
-        return np.asarray(self._drawn((cells + 0.5) / len(cells), cells) @ self._watched(stretch))
+        drawn = self._drawn((cells + 0.5) / len(cells), cells)
+        return np.asarray(((drawn @ self._watched(stretch).T) * self.course.draw(len(drawn))).sum(axis=1))
 
     @property
     def ceiling(self) -> float:
         """A bound on the rate: within a cell it changes little."""
-        return float(1.5 * self._kept.rate.max())
+        return float(1.5 * self._kept.rate.max() * max(self.course.level, 1.0))
 
     def inside(self, times: Floats) -> Floats:
-        """Return the curve at the client's level, with its deviation; a smooth estimate changes within cells."""
+        """Return the curve at the client's level, with its deviation; a smooth estimate changes within cells.
+
+        After the end of the client's windows the level is that of late (`Course`).
+        """
         times = self.local(times)
         cell, curve = self._profile.place(times), self.curve
         smooth = self.state.timeline.smoother in ("average", "density")
         within = mean_at(self._profile.share(times), self.shapes) / self._known[cell] if smooth else 1.0
-        return np.asarray(curve[cell] * within * (self._kept.rate / curve)[cell])
+        level = np.where(self.course.block(times) > 0, self.course.level, 1.0)
+        return np.asarray(curve[cell] * within * (self._kept.rate / curve)[cell] * level)
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""
@@ -366,7 +396,8 @@ class SharedCurve(DrawnIntensity):
         if not self._knows(record):
             return super().rescale_record(record)
         unrolled = unroll(record, np.zeros(0), WHOLE)
-        return waits(unrolled, self._profile.mass(unrolled, self._kept.rate))
+        level = np.where(self.course.block(unrolled.begin) > 0, self.course.level, 1.0)
+        return waits(unrolled, level * self._profile.mass(unrolled, self._kept.rate))
 
 
 class HistoryIntensity(IntensityGivenHistory):

@@ -127,14 +127,18 @@ class RateProfile(PointProcess):
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
         """Return events and exposure of each part, ``(2 * parts,)``."""
         events = np.bincount(self.place(record.time), weights=record.count, minlength=self.parts)
+        return np.asarray(np.concatenate([events, self.exposure(record.start, record.end)]), dtype=np.float64)
+
+    def exposure(self, first: Floats, last: Floats) -> Floats:
+        """Return how long windows are in each part, ``(parts,)``."""
         watched = np.zeros(self.parts)
-        for sign, times in ((1, record.end), (-1, record.start)):
+        for sign, times in ((1, last), (-1, first)):
             whole, place, into = self._phase(times)
             beyond = len(times) - np.cumsum(np.bincount(place, minlength=self.parts))
             watched += sign * (whole.sum() + beyond + np.bincount(place, into, self.parts))
         # Differences of sums leave rounding behind where nothing was watched.
-        watched[watched < 1e-12 * len(record.start) * self.parts] = 0.0
-        return np.asarray(np.concatenate([events, watched * self.period / self.parts]), dtype=np.float64)
+        watched[watched < 1e-12 * len(first) * self.parts] = 0.0
+        return watched * self.period / self.parts
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
         """Return rates of the parts from their events and exposure."""
@@ -146,9 +150,13 @@ class RateProfile(PointProcess):
 
     def mass(self, unrolled: Unrolled, parameters: Floats) -> Floats:
         """Return differences of the cumulative profile."""
+        return self.between(unrolled.begin, unrolled.begin + (unrolled.upper - unrolled.lower), parameters)
+
+    def between(self, first: Floats, last: Floats, parameters: Floats) -> Floats:
+        """Return the integral of the rate from each time to another."""
         cumulative = np.append(0.0, np.cumsum(parameters))
         ends = []
-        for times in (unrolled.begin, unrolled.begin + (unrolled.upper - unrolled.lower)):
+        for times in (first, last):
             whole, place, into = self._phase(times)
             ends.append(whole * cumulative[-1] + cumulative[place] + into * parameters[place])
         return np.asarray(np.maximum(ends[1] - ends[0], 0.0) * self.period / self.parts)

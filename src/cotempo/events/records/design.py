@@ -151,9 +151,9 @@ def place_inducing(count: int, dimensions: int = DIMENSIONS) -> Floats:
 def dispersion(record: Record, process: PointProcess, parameters: Floats) -> Floats:
     """Return sums for the design effect: squared misfit, expected events and degrees of freedom, ``(2, 3)``.
 
-    The first row is of sequences; the second, where there is a single one, of the folds its blocks are dealt to.
+    The first row is of sequences; the second, of a single one, of the folds its blocks are dealt to.
     """
-    single = len(np.unique(record.window_sequence)) < 2
+    single = record.single
     parts, size = record.deal() if single else [record], len(record.origin)
     unrolled = [unroll(part, process.decays, WHOLE) for part in parts]
     mass = [process.mass(one, parameters) for one in unrolled]

@@ -82,10 +82,16 @@ class Record:
         """The total length of the windows."""
         return float((self.end - self.start).sum())
 
-    def hold_out(self, folds: int = FOLDS, fold: int = -1) -> Record:
-        """Mark a fold as held out, the last by default: complete sequences, or of a single one short blocks.
+    @property
+    def single(self) -> bool:
+        """Whether no two windows overlap: one sequence, or several that are one, watched with breaks between."""
+        order = np.argsort(self.start, kind="stable")
+        return bool((self.start[order][1:] >= self.end[order][:-1]).all())
 
-        Blocks alternate over the window, so that a function of time is judged between times it saw. With fewer
+    def hold_out(self, folds: int = FOLDS, fold: int = -1) -> Record:
+        """Mark a fold as held out, the last by default: complete sequences, or of a `single` one short blocks.
+
+        Blocks alternate over the windows, so that a function of time is judged between times it saw. With fewer
         sequences than folds there are as many folds as sequences.
         """
         cut, number = self._deal(folds)
@@ -99,10 +105,15 @@ class Record:
     def _deal(self, folds: int) -> tuple[Record, NDArray[np.intp]]:
         """Return the record, cut where it must be, and the fold of each window."""
         sequences, rank = np.unique(self.window_sequence, return_inverse=True)
-        if len(sequences) > 1:
+        if not self.single:
             # Few sequences fill the last folds, so that the last one is never empty.
             return self, rank % folds + max(folds - len(sequences), 0)
-        cut = self if len(self.start) >= folds else self._cut(folds * BLOCKS)
+        windows, blocks = len(self.start), folds * BLOCKS
+        cut = (
+            self._cut(-(-blocks // max(windows, 1)))
+            if windows < (blocks if windows == len(sequences) else folds)
+            else self
+        )
         return cut, np.arange(len(cut.start)) % folds
 
     def _hold(self, windows: NDArray[np.bool_]) -> Record:
@@ -144,6 +155,18 @@ class Record:
             end=self.end[windows],
             window_sequence=self.window_sequence[windows],
             window_held=self.window_held[windows],
+        )
+
+    def after(self, time: float) -> Record:
+        """Return the part after a time; all events stay as history."""
+        later = self.end > time
+        return replace(
+            self,
+            count=np.where(self.time > time, self.count, 0.0),
+            start=np.maximum(self.start[later], time),
+            end=self.end[later],
+            window_sequence=self.window_sequence[later],
+            window_held=self.window_held[later],
         )
 
     def whole(self) -> Record:

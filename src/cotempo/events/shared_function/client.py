@@ -13,7 +13,9 @@ from scipy.special import digamma
 from cotempo.data.clock import Clock
 from cotempo.events import base_measure
 from cotempo.events.base_measure import NONE, BaseMeasure, cells_of, read_design
+from cotempo.events.curves.course import Course
 from cotempo.events.curves.timeline import LevelSetting, OwnRate, own_rate
+from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import DIMENSIONS, FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import Record, Summary
@@ -64,8 +66,8 @@ class FunctionState(BaseMeasure):
 class FunctionMemory:
     """What a client keeps: `cells`, its events and exposure in cells of time, ``(2, cells)``; its `rows` and the `base`
     measure they are made on; shape and rate of its level, and its joint information; events and exposure `seen`;
-    `waits` between held-out events on the clock of each model; and `compared`, gains alone and together by which model
-    was best on each half of what is held out."""
+    `waits` between held-out events on the clock of each model; `compared`, gains alone and together by which model
+    was best on each half of what is held out; and the `course` of its level, where the curve has a period."""
 
     cells: Floats
     rows: FeatureRows
@@ -76,6 +78,7 @@ class FunctionMemory:
     seen: Floats
     waits: Mapping[str, Floats]
     compared: Floats
+    course: Course
 
 
 def first_state(method: SharedFunction, clients: int, *, judged: bool = True) -> FunctionState:
@@ -91,7 +94,7 @@ def first_memory(events: float, exposure: float) -> FunctionMemory:
     """Return a memory without rows."""
     rows = FeatureRows(np.zeros((0, DIMENSIONS)), NONE, NONE, NONE.astype(bool))
     seen = np.array([events, exposure])
-    return FunctionMemory(np.zeros((2, 0)), rows, NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {}, NOT_COMPARED)
+    return FunctionMemory(np.zeros((2, 0)), rows, NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {}, NOT_COMPARED, Course())
 
 
 def without_function(state: FunctionState) -> FunctionState:
@@ -144,8 +147,11 @@ def answer(method: SharedFunction, question: Question, record: Record, memory: F
     common, phase = question.common, question.phase
     if phase in (*base_measure.STAGES, *base_measure.AGAIN):
         message = base_measure.answer_measure(method, question, record)
-        levels = phase in ("level", "relevel")
-        return message, replace(memory, cells=cells_of(read_design(method, common), record)) if levels else None
+        if phase not in ("level", "relevel"):
+            return message, None
+        state = read_state(method, common)
+        memory = replace(memory, cells=cells_of(state.design, record))
+        return message, with_course(state, record, memory) if phase == "relevel" else memory
     if phase == "features":
         design, part = read_design(method, common), record.hold_out().part(held=False).whole()
         spread = dispersion(part, design.process(design.base), design.parameters)
@@ -200,6 +206,15 @@ def learn(
     return out
 
 
+def with_course(state: FunctionState, record: Record, memory: FunctionMemory) -> FunctionMemory:
+    """Return the memory with how the level of the own rate moved, where the curve repeats."""
+    profile = state.design.process("curve")
+    assert isinstance(profile, RateProfile)
+    return (
+        replace(memory, course=Course.of(record, profile, curve_rate(state, memory).rate)) if profile.closed else memory
+    )
+
+
 def _with_rows(state: FunctionState, record: Record, memory: FunctionMemory) -> FunctionMemory:
     """Return the memory with rows on the base measure; they are made when first needed or when the base changes."""
     if len(memory.rows.events) and np.array_equal(memory.base, state.design.parameters):
@@ -225,7 +240,8 @@ def _answer_compare(
     compared = NOT_COMPARED
     if method.compare and held.events >= FEWEST_HELD:
         alone_state, alone_memory = learn_alone(method, train)
-        alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen))
+        # What is held out may lie after the last that is learned from: no level of late, which the others have not.
+        alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen, course=Course()))
         errors = np.array([error_of_gain(held, partial(likelihood, *models[kept]), alone) for kept in method.models])
         together = (gains[:, None, 0] + gains[None, :, 1]) / max(held.events, 1.0)
         worst = np.maximum(errors[:, None], errors[None, :])
@@ -278,11 +294,15 @@ def learn_alone(method: SharedFunction, record: Record) -> tuple[FunctionState, 
 
 def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> dict[str, float]:
     """Return gains per event over the client's own and over the pooled homogeneous rate, and the ratio of counts."""
-    summary = Summary.from_array(state.design.summary)
+    summary, course = Summary.from_array(state.design.summary), memory.course
     if state.kept == "curve":
         events, exposure = cells_of(state.design, record)
         rate = curve_rate(state, memory).rate
         seen, mass = float((events * np.log(rate)).sum()), float((exposure * rate).sum())
+        if len(course.events):
+            after = record.after(course.end)
+            seen += after.events * np.log(course.level)
+            mass += (course.level - 1) * float((cells_of(state.design, after)[1] * rate).sum())
     else:
         design, rows = state.design, make_rows(record, state.design)
         relative = np.maximum(relative_mean(state, memory, rows.features), 1e-300)
