@@ -86,3 +86,27 @@ def test_what_cannot_be_read_says_what_can(raw: Path) -> None:
     (raw / "empty").mkdir()
     with pytest.raises(DataError, match=r"a folder must hold files"):
         ct.read_series({"kobe": raw / "kobe", "empty": raw / "empty"}, missing=["n.d."])
+
+
+def test_a_folder_beside_files_is_a_client_too(raw: Path) -> None:
+    (raw / "oslo.csv").write_text("time,SWI4\n0,1\n1,2\n")
+    labs = ct.read_series(raw, missing=["n.d."])
+    assert list(labs) == ["kobe", "lund", "oslo"]
+    assert labs["kobe"].sequence_names() == ["wild_1", "wild_2"]
+
+
+def test_a_client_with_a_file_and_a_folder_is_refused(raw: Path) -> None:
+    (raw / "kobe.csv").write_text("time,SWI4\n0,1\n1,2\n")
+    with pytest.raises(
+        DataError, match=r"client kobe: .*one file or one folder, got 'kobe\.csv' and the folder 'kobe'"
+    ):
+        ct.read_series(raw, missing=["n.d."])
+
+
+@pytest.mark.parametrize("deep", ["bergen/raw/wild_1.csv", "bergen/wild_1.xlsx"])
+def test_a_folder_that_is_left_out_is_named(raw: Path, deep: str) -> None:
+    (raw / deep).parent.mkdir(parents=True)
+    (raw / deep).write_text("time,SWI4\n0,1\n")
+    (raw / "plots").mkdir()
+    with pytest.warns(UserWarning, match=r"^bergen: left out, tables of one client must lie in its folder"):
+        assert list(ct.read_series(raw, missing=["n.d."])) == ["kobe", "lund"]

@@ -10,7 +10,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
-from cotempo.errors import AdviceWarning
+from cotempo.errors import AdviceWarning, DataError
 from cotempo.networks.search.orders import minimum_pivots
 
 QUICK = ct.OneRound(restarts=0)
@@ -90,3 +90,20 @@ def test_a_table_in_another_unit_is_warned_of_at_once_without_blaming_one_that_i
     assert said in fitted.advice()
     assert "client-0, client-1, client-2" in said
     assert "theirs or another's" in said
+
+
+def hourly(step: float, unit: str = "h") -> ct.Series:
+    values = np.random.default_rng(0).normal(size=(120, 3))
+    return ct.Series.from_arrays(values, np.arange(120) * step, unit=unit)
+
+
+@pytest.mark.parametrize("method", [ct.OneRound(lags=2), ct.FDBNL(), ct.PFDBNL(), ct.EdgeRanking()])
+def test_clients_whose_rows_are_not_equally_far_apart_are_refused(method: ct.Method) -> None:
+    with pytest.raises(DataError, match=r"1 h apart at b, c: a row is no common step; .*resample=\"1h\""):
+        method.fit({"a": hourly(0.5), "b": hourly(1), "c": hourly(1)}, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_steps_do_not_matter_to_a_network_without_lags_nor_where_time_is_a_plain_number() -> None:
+    ct.OneRound(lags=0, compare=False).fit({"a": hourly(0.5), "b": hourly(1)}, progress=False)
+    ct.OneRound(lags=1, compare=False).fit({"a": hourly(0.5, ""), "b": hourly(1, "")}, progress=False)

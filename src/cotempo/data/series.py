@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.clock import UNITS, Clock
-from cotempo.data.description import ClientDescription
+from cotempo.data.description import ClientDescription, step_text
 from cotempo.data.faults import find_stuck, say_far_off, stuck_cells
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
@@ -20,6 +20,9 @@ GAP = 1.5
 SPREAD = 0.5
 OFF_GRID = 0.25
 MOST_ROWS_PER_ROW = 1000
+#: Steps below this share of the usual one make a series uneven if so many of all are.
+SHORT_STEP, MANY_SHORT = 0.6, 0.1
+FEWEST_STEPS = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -282,13 +285,36 @@ class Series(Table):
         )
 
     def faults(self) -> list[str]:
-        """Return in words where values are far from all others, and where a column repeats one for long."""
+        """Return in words where steps are uneven, values far from all others, or a column repeats one for long."""
         far = {
             feature: [f"column {feature!r} is {words}" for words in say_far_off(values)]
             for feature, values in zip(self.features, self.values.T, strict=True)
         }
         stuck = self.say_stuck()
-        return [words for feature in self.features for words in (*far[feature], *stuck.get(feature, ()))]
+        of_values = [words for feature in self.features for words in (*far[feature], *stuck.get(feature, ()))]
+        return [*self._say_uneven(), *of_values]
+
+    def _say_uneven(self) -> list[str]:
+        """Return in words that many steps are far shorter than the usual one; longer ones are gaps, and cut."""
+        steps = np.concatenate([np.zeros(0), *(np.diff(time) for _, time, _ in self.sequences())])
+        if len(steps) < FEWEST_STEPS:
+            return []
+        usual = float(np.median(steps))
+        short = steps[steps < SHORT_STEP * usual]
+        if len(short) < MANY_SHORT * len(steps):
+            return []
+        least, share = float(np.quantile(short, 0.5, method="lower")), len(short) / len(steps)
+        few, many = (self._length_text(step) for step in (least, usual))
+        mend = f"means over equal times, resample={many[1]} in reading"
+        if not len(_off_grid(steps, least)):
+            mend = f"table.regular(step={few[1]}), or resample={few[1]} in reading"
+        about = f"{share:.0%} of the steps are about {few[0]}, where {many[0]} is usual"
+        return [f"{about}: rows are taken for equally far apart; pass {mend}"]
+
+    def _length_text(self, length: float) -> tuple[str, str]:
+        """Return a length of time in words, and as an argument."""
+        text = step_text(length * UNITS[self.unit]) if self.unit else f"{length:g}"
+        return text, f'"{text.replace(" ", "")}"' if self.unit else text
 
     def say_stuck(self) -> dict[str, list[str]]:
         """Return in words, by feature, where a column repeats one value for long."""
@@ -340,8 +366,7 @@ def _fill(name: str, time: Floats, values: Floats, step: float | None) -> tuple[
     # The lower median: of a step and a gap it is the step.
     usual = float(np.quantile(steps, 0.5, method="lower")) if step is None else step
     counts = np.round(steps / usual).astype(np.intp)
-    odd = int(np.count_nonzero((np.abs(steps / usual - counts) > OFF_GRID) | (counts < 1)))
-    if odd:
+    if odd := len(_off_grid(steps, usual)):
         must = f"steps of time must be multiples of {usual:g}, or near them, got {pluralize(odd, 'other')} in {name!r}"
         raise DataError(f"{must}; round or resample the times first, or pass another step=")
     rows = np.append(0, np.cumsum(counts))
@@ -352,6 +377,12 @@ def _fill(name: str, time: Floats, values: Floats, step: float | None) -> tuple[
     filled = np.full((len(times), values.shape[1]), np.nan)
     filled[rows] = values
     return times, filled
+
+
+def _off_grid(steps: Floats, usual: float) -> Floats:
+    """Return the steps that are no multiples of a usual one, nor near them."""
+    counts = np.round(steps / usual)
+    return np.asarray(steps[(np.abs(steps / usual - counts) > OFF_GRID) | (counts < 1)])
 
 
 def _check(series: Series) -> None:

@@ -155,7 +155,8 @@ class Expect:
     then be compared row by row: that is how robust reducers find a client that differs from all others. `alike` returns
     by name what honest clients are alike in whatever their size and scale, which is compared more strictly. `scatter`
     returns by name of a field, or ``"alike NAME"``, how much it varies by chance at a client of this size: few events
-    scatter more.
+    scatter more. `seen` returns by name of a field how many rows each of its values sums over, where clients may lack
+    some: what a client has no rows of is not compared.
     """
 
     fields: Mapping[str, Spec]
@@ -165,6 +166,7 @@ class Expect:
     rows: Callable[[Message], float] | None = None
     alike: Callable[[Message], Mapping[str, Array]] | None = None
     scatter: Callable[[Message], Mapping[str, Array]] | None = None
+    seen: Callable[[Message], Mapping[str, Array]] | None = None
 
     def size_of(self, message: Message) -> float:
         """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""

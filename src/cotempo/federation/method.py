@@ -71,7 +71,6 @@ class Method(Settings, ABC):
     higher_is_better: ClassVar[bool] = True  # whether more of it is better
     learns_alone: ClassVar[str] = ""  # what learns from one client's table, as code; by default this method
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
-    needs_equal_steps: ClassVar[bool] = False  # whether rows must be as far apart in time at all clients
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     private_units: ClassVar[tuple[str, ...]] = ()  # what noise can hide: "row", "sequence" or "client"
     reducer: ClassVar[Reducer] = DEFAULT_REDUCER  # how replies become answers, unless the caller or privacy decides
@@ -232,6 +231,11 @@ class Method(Settings, ABC):
         A dry run uses it.
         """
         return self
+
+    @property
+    def equal_steps(self) -> Literal["", "advised", "required"]:
+        """Whether rows must be equally far apart in time at all clients: `fit` then warns where not, or refuses."""
+        return ""
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:

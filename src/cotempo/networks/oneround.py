@@ -86,7 +86,7 @@ from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_or
 from cotempo.networks.search.personal import SHARES, judge_shares, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.privacy.settings import Privacy
-from cotempo.robust.per_row import relations
+from cotempo.robust.per_row import diagonal_places, relations
 from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
@@ -629,7 +629,9 @@ class OneRound(Method):
         if state.phase == "centre":
             total = answers.sum
             centre = total["sums"] / np.maximum(total["counts"], 1.0)
-            return replace(state, phase="products", centre=centre, gaps=total["incomplete"] > 0), {}
+            # Not by the answers alone: who lacks a variable may have been left out of them, and answer later on.
+            gaps = total["incomplete"] > 0 or len(state.shared) < len(state.variables)
+            return replace(state, phase="products", centre=centre, gaps=gaps), {}
         if state.phase == "products":
             state, sums = self._choose_levels(state, answers, rng)
             if state.pending:
@@ -790,7 +792,14 @@ class OneRound(Method):
         # With gaps each product is of other rows.
         is_complete = phase == "products" and not state.gaps
         alike = (lambda message: relations(message["products"] / message["counts"])) if is_complete else None
-        return Expect(fields, sums=True, rows=rows, alike=alike)
+        seen = {"centre": seen_cells, "products": seen_pairs, "compare": seen_lean}.get(phase)
+        seen = seen if phase != "products" or state.gaps else None
+        return Expect(fields, sums=True, rows=rows, alike=alike, seen=seen)
+
+    @property
+    def equal_steps(self) -> Literal["", "advised", "required"]:
+        """A lag is a number of rows."""
+        return "required" if self.lags else ""
 
     @property
     def most_questions(self) -> dict[str, int]:
@@ -852,6 +861,25 @@ def column_sums(prepared: ClientTable, names: Sequence[str]) -> Message:
     sums[own] = np.nansum(table.values, axis=0)
     incomplete = float(prepared.incomplete or len(own) < len(names))
     return Message({"counts": counts, "sums": sums, "incomplete": incomplete})
+
+
+def seen_cells(message: Message) -> dict[str, Floats]:
+    """Return how many values of each variable a client has, by what it sends of them in the phase `centre`."""
+    return {"counts": message["counts"], "sums": message["counts"]}
+
+
+def seen_pairs(message: Message) -> dict[str, Floats]:
+    """Return how many rows each sum of the phase `products` is of, where clients miss cells or variables."""
+    counts = message["counts"]
+    own = counts[:, diagonal_places(counts.shape[1])[1]]
+    levels = np.broadcast_to(own.sum(axis=0)[: message["levels"].shape[-1]], message["levels"].shape)
+    return {"counts": counts, "sums": own, "products": counts, "levels": levels}
+
+
+def seen_lean(message: Message) -> dict[str, Floats]:
+    """Return the rows behind `lean` of the phase `compare`; a client that lacks variables sends zeros."""
+    lean = message["lean"]
+    return {"lean": np.full(lean.shape, float(message["rows"]) * bool(np.any(lean)))}
 
 
 def copies(gram: Gram, variables: Sequence[str]) -> list[tuple[str, str]]:

@@ -256,6 +256,11 @@ class EdgeRanking(Method):
     # Known to both sides.
 
     @property
+    def equal_steps(self) -> Literal["", "advised", "required"]:
+        """A lag is a number of rows."""
+        return "required"
+
+    @property
     def _offered(self) -> tuple[str, ...]:
         """The candidates from which features or lags are chosen; none where nothing is."""
         if self.score == "auto":
@@ -474,13 +479,25 @@ class EdgeRanking(Method):
             "histogram": lambda message: float(message["counts"].sum(axis=1).max()),
             "moments": lambda message: float(message["counts"].max()),
         }
-        return Expect(fields, sums=True, rows=counts.get(phase))
+        seen = {"levels": seen_cells, "histogram": seen_values}.get(phase)
+        return Expect(fields, sums=True, rows=counts.get(phase), seen=seen)
 
     def result(self, outcome: Outcome) -> FittedRanking:
         """Return the ranking."""
         state: RankingState = outcome.state
         ranking = Ranking(state.scores, state.variables, self.score, state.choice, state.likelihoods, state.left_out)
         return FittedRanking(outcome, ranking)
+
+
+def seen_cells(message: Message) -> dict[str, Floats]:
+    """Return how many values of each variable a client has, by what it sends of them in the phase `levels`."""
+    return dict.fromkeys(("cells", "sums", "between"), message["cells"])
+
+
+def seen_values(message: Message) -> dict[str, Floats]:
+    """Return how many values of each variable are in a client's histograms."""
+    counts = message["counts"]
+    return {"counts": np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)}
 
 
 def complete_rows(pieces: Pieces, lags: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from cotempo.federation.exchange import Expect
 from cotempo.federation.message import Message
 from cotempo.robust.per_row import PerRow, decides
+from cotempo.robust.seen import as_if_all_were_seen
 from cotempo.typing import Floats
 
 #: Of fewer clients nobody can say who is the odd one.
@@ -55,7 +56,9 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
     if expect.rows is None:
         return {}
     baseless = {name: detail for name, message in messages.items() if (detail := _is_baseless(message, expect))}
-    answers = PerRow.of({name: message for name, message in messages.items() if name not in baseless}, expect)
+    messages = {name: message for name, message in messages.items() if name not in baseless}
+    messages = as_if_all_were_seen(messages, expect)
+    answers = PerRow.of(messages, expect)
     if len(answers.names) < FEWEST:
         return baseless
     worst: dict[str, tuple[float, str]] = {}
@@ -70,10 +73,13 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
 
 def _is_baseless(message: Message, expect: Expect) -> str:
     """Return what is wrong with an answer that sums over no rows, and yet has sums of some."""
-    compared = expect.sums and expect.alike is not None and message.weight > 0
-    if not compared or expect.size_of(message) >= LEAST_ROWS * message.weight:
+    compared = expect.sums and not (expect.alike is None and expect.seen is None) and message.weight > 0
+    if not compared:
         return ""
-    named = (name for name, spec in expect.fields.items() if decides(spec) and np.any(message[name]))
+    seen = {} if expect.seen is None else expect.seen(message)
+    named = (name for name, rows in seen.items() if np.any((rows <= 0) & (message[name] != 0)))
+    if expect.size_of(message) < LEAST_ROWS * message.weight:
+        named = (name for name, spec in expect.fields.items() if decides(spec) and np.any(message[name]))
     return next((f"it is of no rows, and yet its {name!r} is not zero" for name in named), "")
 
 

@@ -162,11 +162,11 @@ class Run:
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
         warned = []
-        if method.needs_equal_steps:
-            steps = {name: getattr(table, "step", 0.0) for name, table in tables.items()}
-            if apart := unequal_steps(steps):
-                warned.append(f"{apart}; what is learned together mixes them")
-                warn(warned[-1])
+        if method.equal_steps and (apart := unequal_steps({n: getattr(t, "step", 0.0) for n, t in tables.items()})):
+            if method.equal_steps == "required":
+                raise DataError(apart)
+            warned.append(f"{apart}; what is learned together mixes them")
+            warn(warned[-1])
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
             if engine.is_remote:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,6 @@ class FedMoments(Method):
     learns_alone: ClassVar[str] = "SeriesMoments().fit(table)"
     Memory: ClassVar[type | None] = MomentsMemory
     metric: ClassVar[str] = METRIC
-    needs_equal_steps: ClassVar[bool] = True
     higher_is_better: ClassVar[bool] = False
 
     window: int | None = WINDOW
@@ -235,6 +234,11 @@ class FedMoments(Method):
         count = len(names)
         units = Units(np.zeros(count), np.ones(count))
         return MomentsState(names, "centre", units, np.zeros((2, count, count)), np.zeros((2, count, count)))
+
+    @property
+    def equal_steps(self) -> Literal["", "advised", "required"]:
+        """A window is a number of rows."""
+        return "advised"
 
     @property
     def most_questions(self) -> dict[str, int]:

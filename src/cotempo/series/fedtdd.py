@@ -217,7 +217,6 @@ class FedTDD(SeriesSettings, Method):
     Memory: ClassVar[type | None] = ClientMemory
     metric: ClassVar[str] = fedmoments.METRIC
     higher_is_better: ClassVar[bool] = False
-    needs_equal_steps: ClassVar[bool] = True
 
     common: tuple[str, ...] = Field(min_length=1, description="Features that all clients and the public series have.")
     distiller: Literal["diffusion", "conditional"] = Field(
@@ -304,6 +303,11 @@ class FedTDD(SeriesSettings, Method):
             yield from self._chunks("distil", number, self.tuning_steps)  # line 16
         yield from self._chunks("train", self.rounds, self.last_steps, all_windows=True)
         yield Line("score", self.rounds)
+
+    @property
+    def equal_steps(self) -> Literal["", "advised", "required"]:
+        """A window is a number of rows."""
+        return "advised"
 
     @property
     def most_questions(self) -> dict[str, int]:

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.sheet import Columns, Keys, Reading, Sheet
-from cotempo.data.read.sources import SUFFIXES, advise_sheet, column_names, left_out, load, source_name, split_source
+from cotempo.data.read.sources import (
+    SUFFIXES,
+    advise_sheet,
+    column_names,
+    folders_left_out,
+    left_out,
+    load,
+    source_name,
+    split_source,
+)
 from cotempo.data.read.times import Times, kind_of, to_times
 from cotempo.data.tables import KINDS
 from cotempo.errors import DataError, nearest
@@ -31,6 +40,8 @@ def read_sheets(
     found: dict[str, Part] = {}
     for name in left_out(source):
         reading.remark(f"left out, a table must end in {', '.join(SUFFIXES)}{advise_sheet(name)}", name)
+    for name in folders_left_out(source):
+        reading.remark(f"left out, tables of one client must lie in its folder, and end in {', '.join(SUFFIXES)}", name)
     readings: dict[str, Reading] = {}
     named: list[set[str]] = []  # what each sheet may be called in options by client
     try:

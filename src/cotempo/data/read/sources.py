@@ -32,9 +32,9 @@ LINK = "{} must not be a link that leads out of its folder; copy the file"
 def split_source(source: Any, problems: Problems) -> list[tuple[str | None, Any]]:
     """Return ``(client, part)`` for each part of a source; None where the part itself says whose rows it holds.
 
-    Parts are the entries of a mapping, by client; the files of a folder, named after their clients; the folders of a
-    folder, each the files of one client; the files of a list or a pattern; or the source itself. Several files of one
-    client are a part that is a list: each holds one of its sequences.
+    Parts are the entries of a mapping, by client; the files of a folder, named after their clients, and its folders,
+    each the files of one client; the files of a list or a pattern; or the source itself. Several files of one client
+    are a part that is a list: each holds one of its sequences.
     """
     if isinstance(source, Mapping):
         parts = {str(client): _files_of_one(part, problems) for client, part in source.items()}
@@ -45,10 +45,13 @@ def split_source(source: Any, problems: Problems) -> list[tuple[str | None, Any]
     if not isinstance(path, Path):
         return [(None, source)]
     if path.is_dir():
-        if folders := _client_folders(path):
-            return [(folder.name, _files_of_one(folder, problems)) for folder in folders]
-        found = _client_files(path, problems)
-        return [(client if len(found) > 1 else None, found[client]) for client in sorted(found)]
+        folders = {folder.name: folder for folder in _client_folders(path)}
+        found: dict[str, Any] = _client_files(path, problems) if not folders or _holds_tables(path) else {}
+        for client in sorted(found.keys() & folders.keys()):
+            both = f"{quote(found[client].name)} and the folder {quote(client)}"
+            problems.add(f"a client must have one file or one folder, got {both}; move the file into it", client=client)
+        found |= {client: _files_of_one(folder, problems) for client, folder in folders.items()}
+        return [(client if folders or len(found) > 1 else None, found[client]) for client in sorted(found)]
     return [(None, file) for file in _matching(path)]
 
 
@@ -66,13 +69,19 @@ def _files_of_one(part: Any, problems: Problems) -> Any:
 
 
 def _client_folders(folder: Path) -> list[Path]:
-    """Return the folders of a folder that holds no tables itself, each the files of one client."""
-    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-    if any(_suffix(path) and not _is_windows(path) and path.name != TRUTH for path in inside):
-        return []
+    """Return the folders of a folder that hold tables, each the files of one client."""
     home = folder.resolve()
-    folders = [path for path in inside if path.is_dir() and path.resolve().is_relative_to(home)]
-    return [path for path in folders if any(_suffix(file) for file in path.iterdir())]
+    inside = [path for path in _folders_inside(folder) if path.resolve().is_relative_to(home)]
+    return [path for path in inside if _holds_tables(path)]
+
+
+def _folders_inside(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+
+
+def _holds_tables(folder: Path) -> bool:
+    names = (path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir())
+    return any(_suffix(path) and not _is_windows(path) and path.name != TRUTH for path in names)
 
 
 def _matching(path: Path) -> list[Path]:
@@ -100,6 +109,16 @@ def left_out(source: Any) -> list[str]:
     return [file.name for file in files if not _suffix(file) and file.suffix not in NOTE_SUFFIXES]
 
 
+def folders_left_out(source: Any) -> list[str]:
+    """Return the folders of a folder that hold tables further down only, or behind a link, or spreadsheets."""
+    path = _path(source)
+    if not isinstance(path, Path) or not path.is_dir():
+        return []
+    others = [folder for folder in _folders_inside(path) if folder not in _client_folders(path)]
+    kinds = (*SUFFIXES, *SPREADSHEETS)
+    return [folder.name for folder in others if any(file.name.lower().endswith(kinds) for file in folder.rglob("*"))]
+
+
 def windows_beside(source: Any) -> Any:
     """Return the windows beside a file, or in a folder: by client, as `write_clients` writes them, or ``windows.csv``.
 
@@ -113,7 +132,7 @@ def windows_beside(source: Any) -> Any:
         for client, file in found.items():
             if not file.resolve().is_relative_to(path.resolve()):
                 raise DataError([Problem(LINK.format(quote(file.name)), client)])
-        several = len(_client_files(path, Problems())) > 1
+        several = len(_client_files(path, Problems())) + len(_client_folders(path)) > 1
         together = found.pop(ALL_WINDOWS, None)
         return found if several and found else next(iter(found.values()), together)
     stems = (f"{_stem(path)}{WINDOWS}", ALL_WINDOWS)

@@ -346,6 +346,11 @@ class TrialThenFit(Method):
         )  # fmt: skip
 
     @property
+    def equal_steps(self) -> Literal["", "advised", "required"]:
+        """A lag is a number of rows."""
+        return "required" if self.lags else ""
+
+    @property
     def most_questions(self) -> dict[str, int]:
         """By phase, how many questions a site answers: a trial and the final fit, each with a refit, have rounds."""
         return {**dict.fromkeys(self.phases, 1), "solve": 4 * self.rounds}
