@@ -40,6 +40,32 @@ def test_merged_events_are_one(posts: Posts) -> None:
     assert (after[~joined] == before[~joined]).mean() > 0.95
 
 
+def one_label_of_the_largest(seed: int) -> tuple[Posts, np.ndarray, str]:
+    """Posts with three labels in ten, of the largest event one only; the truth, and that event."""
+    posts = make_posts(clients=1, posts=300, events=6, seed=seed)[0]["client-0"]
+    truth = np.array(posts.event)
+    shown = np.random.default_rng(seed).random(300) < 0.3
+    largest = max(set(truth.tolist()), key=truth.tolist().count)
+    shown[np.flatnonzero((truth == largest) & shown)[1:]] = False
+    labels = tuple(str(name) if show else None for name, show in zip(truth, shown, strict=True))
+    return replace(posts, event=labels), truth, largest
+
+
+@pytest.mark.parametrize("seed", [102, 104, 108])
+def test_a_found_event_merged_into_its_label_keeps_its_posts_and_the_label(seed: int) -> None:
+    posts, truth, label = one_label_of_the_largest(seed)
+    detector = SMALL.fit(posts)
+    unlabelled = replace(posts, event=None)
+    before = detector.detect(unlabelled).event
+    names, counts = np.unique(before[truth == label], return_counts=True)
+    found = names[counts.argmax()]
+    assert found.startswith("found-")
+    detector.merge(found, label)
+    after = detector.detect(unlabelled).event
+    assert (after[before == found] == label).mean() > 0.97
+    assert (after[truth != label] == before[truth != label]).mean() > 0.97
+
+
 def test_a_split_event_comes_apart_as_it_was_put_together() -> None:
     detector = SMALL.fit(POSTS)
     first, second = detector.events().sort_values("size")["event"].iloc[-2:]

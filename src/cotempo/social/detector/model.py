@@ -25,7 +25,7 @@ from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
-from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore, Sample
+from cotempo.social.detector.store import FOUND, OUTLIERS_KEPT, EventRecord, EventStore, Sample
 from cotempo.social.detector.words import has_words, keywords
 from cotempo.social.encoders.characters import LONGEST, hash_ngrams
 from cotempo.social.encoders.pretrained import CHARACTERS
@@ -358,10 +358,16 @@ class Detector(Saved):
         return judged.quality(np.unique(np.array(kept.event)[rows], return_inverse=True)[1])
 
     def merge(self, *events: str, into: str | None = None) -> Detector:
-        """Make one event of several, and return this detector; it has the name `into`, or that of the largest."""
+        """Make one event of several, and return this detector.
+
+        It has the name `into`, or that of the largest; of the largest that has a label or was renamed, if any has.
+        """
         if len(set(events)) < 2:
             raise ParameterError(f"events must be at least two different ones to merge, got {', '.join(events)}")
-        records = sorted((self._find(name) for name in dict.fromkeys(events)), key=lambda record: -record.size)
+        records = sorted(
+            (self._find(name) for name in dict.fromkeys(events)),
+            key=lambda record: (record.name.startswith(FOUND), -record.size),
+        )
         name = records[0].name if into is None else self._check_name(into, events)
         merged = records[0]
         for record in records[1:]:
@@ -436,8 +442,10 @@ class Detector(Saved):
         ]
         sample = replace(self.store.sample, event=tuple(kept))
         self.store = replace(self.store, events=(*events, *new), sample=sample)
-        if self.ridge and isinstance(names, dict):
-            self.ridge = replace(self.ridge, names=tuple(names.get(name, name) for name in self.ridge.names))
+        if self.ridge and isinstance(names, dict) and set(old) <= set(self.ridge.names):
+            self.ridge = self.ridge.renamed(names)
+        elif self.ridge:  # it has not learned all of the event, or not the parts: kept posts tell
+            self.ridge = self.ridge.without(old)
 
     def keywords(self, top: int = 5) -> dict[str, tuple[str, ...]]:
         """Return the words that mark each event; words as frequent elsewhere are left out."""

@@ -10,7 +10,8 @@ do, and the sum of both beats either.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -61,6 +62,16 @@ class Ridge:
         raw = weighted.words[:, self.used_words] @ self.words
         raw = raw + weighted.characters[:, self.used_characters] @ self.characters
         return np.asarray(self.sharpness * raw, dtype=np.float64)
+
+    def renamed(self, names: Mapping[str, str]) -> Ridge:
+        """Return the classifier with some events renamed; those of one name are one event."""
+        return replace(self, names=tuple(names.get(name, name) for name in self.names))
+
+    def without(self, events: Collection[str]) -> Ridge:
+        """Return the classifier of the other events."""
+        kept = [column for column, name in enumerate(self.names) if name not in events]
+        names = tuple(self.names[column] for column in kept)
+        return replace(self, names=names, words=self.words[:, kept], characters=self.characters[:, kept])
 
 
 @dataclass(frozen=True)
