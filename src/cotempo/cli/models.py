@@ -560,7 +560,8 @@ def date_formats(run: Path, client: str | None) -> Sequence[str]:
     settings = data_settings(run)
     given = settings and settings.date_format
     if isinstance(given, dict):
-        return [style for name, style in given.items() if client in (None, name)]
+        each = [style for name, style in given.items() if client in (None, name)]
+        return [style for styles in each for style in ([styles] if isinstance(styles, str) else styles)]
     return [given] if isinstance(given, str) else given or ()
 
 
