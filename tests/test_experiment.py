@@ -10,7 +10,7 @@ import pytest
 import cotempo as ct
 from cotempo.cli import main
 from cotempo.errors import CotempoError, DataError, ParameterError
-from cotempo.runs.experiment import Experiment, load_clients, load_truth
+from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 
 GOOD = """
 name = "first"
@@ -239,3 +239,34 @@ def test_generated_data_are_made_once_and_their_truth_is_in_the_report(
     assert len(calls) == 2
     assert ct.resume(tmp_path / "again", progress=False).rounds
     assert len(calls) == 3
+
+
+def test_a_public_table_that_means_nothing_is_refused(tmp_path: Path) -> None:
+    times = "time\n" + "\n".join(map(str, range(1, 60))) + "\n"
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text(times)
+    text = 'method = "FedPP"\n[data]\nsource = "a.csv"\npublic = "b.csv"\n'
+    (tmp_path / "e.toml").write_text(text)
+    experiment = Experiment.from_file(tmp_path / "e.toml")
+    with pytest.raises(ParameterError, match="public must be left out: FedPP uses no public table"):
+        load_clients(experiment)
+    table = ct.read_events(tmp_path / "a.csv")["a"]
+    with pytest.raises(ParameterError, match="public must be left out: FedPP uses no public table"):
+        ct.FedPP().fit({"a": table}, public=table)
+
+
+def test_faults_of_the_public_table_say_that_they_are_its(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("time,x\n1,2\n2,3\n")
+    (tmp_path / "p.csv").write_text("stamp,x\n1,2\n2,3\n")
+    text = 'method = "FedTDD"\n[data]\nsource = "a.csv"\npublic = "p.csv"\n[FedTDD]\ncommon = ["x"]\n'
+    (tmp_path / "e.toml").write_text(text)
+    with pytest.raises(DataError, match=r"public table: .*'time' must be there"):
+        load_public(Experiment.from_file(tmp_path / "e.toml"))
+
+
+def test_formats_of_dates_may_be_several_by_client(tmp_path: Path) -> None:
+    (tmp_path / "Nord.csv").write_text("time\n05.03.2025 07:10\n06.03.2025 19:30\n")
+    text = 'method = "FedPP"\n[data]\nsource = "Nord.csv"\ndate_format = {nord = ["%Y-%m-%d", "%d.%m.%Y %H:%M"]}\n'
+    (tmp_path / "e.toml").write_text(text)
+    clients, _ = load_clients(Experiment.from_file(tmp_path / "e.toml"))
+    assert clients["Nord"].unit == "s"  # names in other capitals are the same

@@ -1,5 +1,6 @@
 """Learn together from time-stamped data that must not leave its owners."""
 
+from importlib import import_module
 from typing import Any
 
 import lazy_loader
@@ -15,7 +16,9 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name not in __all__ and not name.startswith("_"):
-        raise AttributeError(f"cotempo has no {name!r}{nearest(name, __all__)}; cotempo methods lists all methods")
+        home = next((f"cotempo.{each}" for each in FAMILIES if name in dir(import_module(f"cotempo.{each}"))), "")
+        near = f"; it is {home}.{name}" if home else nearest(name, __all__)
+        raise AttributeError(f"cotempo has no {name!r}{near}; cotempo methods lists all methods")
     return _load(name)
 
 

@@ -127,8 +127,8 @@ def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
     plain = cotempo("predict", "runs/wards", "raw/Nord.csv", "--out", "rates.csv")
     assert plain.code == 0, plain.err
     times = pd.read_csv(wards / "rates.csv", parse_dates=["time"])["time"]
-    assert (times.diff().dropna() == pd.Timedelta(hours=2)).all()  # two weeks in at most 200 rows
-    assert set(times.dt.hour) == set(range(0, 24, 2))
+    assert (times.diff().dropna() == pd.Timedelta(hours=1)).all()  # of a day, that coarser rows would hide
+    assert set(times.dt.hour) == set(range(24))
 
 
 def test_a_model_that_looks_back_needs_the_events(cotempo: Command, wards: Path) -> None:
@@ -214,3 +214,44 @@ def test_a_model_of_history_says_what_it_does_not_know(cotempo: Command, wards: 
     begun = next(row for row in cold.record["counts"] if row["client"] == "Nord")
     assert nord["mean"] != begun["mean"]
     assert len([row for row in warm.record["counts"] if row["client"] == "Mary"]) == 20  # one row a sequence
+
+
+def test_what_comes_after_windows_that_follow_is_told_once(cotempo: Command, wards: Path) -> None:
+    """Each window had the horizon added: rows twice, and sums too high."""
+    text = EXPERIMENT.replace('source = "raw"', 'source = "raw/Nord.csv"')
+    (wards / "e.toml").write_text(text)
+    closed = pd.DataFrame(
+        {"Klinik": "Nord", "start": ["10.03.2025", "17.03.2025"], "end": ["16.03.2025", "24.03.2025"]}
+    )
+    closed.to_csv(wards / "windows.csv", index=False)
+    frame = pd.read_csv(wards / "raw/Nord.csv", sep=";")
+    frame[~frame["Aufnahme"].str.startswith("16.03.")].to_csv(wards / "raw/Nord.csv", sep=";", index=False)
+    said = cotempo("run", "e.toml")
+    assert said.code == 0, said.err
+    done = cotempo("predict", "runs/wards", "raw/Nord.csv", "--out", "rates.csv", "--horizon", "48h", "--step", "6h")
+    assert done.code == 0, done.err
+    rates = pd.read_csv(wards / "rates.csv")
+    assert rates["time"].max() == "2025-03-26 00:00:00+01:00"
+    assert rates.groupby("sequence")["time"].max().iloc[0] == "2025-03-16 00:00:00+01:00"
+    ahead = cotempo("next", "runs/wards", "raw/Nord.csv", "--json")  # after the end of its windows
+    wanted = cotempo("next", "runs/wards", "--after", "2025-03-24 00:00", "--json")
+    assert (ahead.code, ahead.record) == (0, wanted.record), ahead.err
+
+
+def test_a_time_that_clocks_repeat_is_refused_in_words(cotempo: Command, wards: Path) -> None:
+    assert cotempo("run", "e.toml").code == 0
+    said = cotempo("next", "runs/wards", "--after", "2025-10-26 02:30")
+    assert said.code == 3
+    assert "had once, got '2025-10-26 02:30'; write the offset, such as '2025-10-26 02:30+01:00'" in said.err
+
+
+def test_a_run_from_python_says_that_it_does_not_know_how_files_are_read(
+    cotempo: Command, wards: Path, tmp_path: Path
+) -> None:
+    times = np.sort(np.random.default_rng(0).uniform(0, 100, 80))
+    tables = {"a": ct.Events.from_arrays([times], (0.0, 100.0))}
+    ct.FedPP(kernel="time", compare=False, cells=48).fit(tables, run="runs/mine", progress=False)
+    pd.DataFrame({"Klinik": "a", "Zeit": times}).to_csv(wards / "mine.csv", index=False)
+    said = cotempo("predict", "runs/mine", "mine.csv", "--out", "rates.csv")
+    assert said.code == 3
+    assert "the run was started from Python" in said.err

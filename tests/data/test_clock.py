@@ -103,3 +103,13 @@ def test_full_steps_count_from_midnight():
     hour = BERLIN.number("2025-03-05 07:00+01:00")
     assert BERLIN.full_step(hour, 1.0) == hour
     assert Clock().full_step(3.3, 1.0) == 3.3
+
+
+def test_steps_from_midnight_stay_there_when_clocks_are_changed() -> None:
+    clock = Clock("h", "Europe/Berlin")
+    ends = (clock.number("2025-10-20 05:00+02:00"), clock.number("2025-11-02 00:00+01:00"))
+    half_days = clock.dates_of(clock.steps(*ends, 12.0))
+    assert {date.hour for date in half_days} == {0, 12}
+    assert str(half_days[0]) == "2025-10-20 12:00:00+02:00"
+    assert str(half_days[-1]) == "2025-11-02 00:00:00+01:00"
+    assert len(clock.steps(*ends, 1.0)) == ends[1] - ends[0] + 1

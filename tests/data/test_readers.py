@@ -376,3 +376,9 @@ def test_marks_that_are_missing_are_no_type_of_event() -> None:
     table = read_events(frame, unmarked="unknown")["client"]
     assert table.marks == ("red", "unknown")
     assert table.mark.tolist() == [0, 1, 1, 1]
+
+
+def test_a_column_of_dates_is_the_nearest_to_time() -> None:
+    frame = pd.DataFrame({"site": ["a"], "admitted_at": ["2025-09-01T00:00:00Z"], "triage": ["x"]})
+    with pytest.raises(DataError, match=r"'time' must be there .did you mean 'admitted_at'"):
+        read_events(frame)

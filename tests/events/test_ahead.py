@@ -245,3 +245,22 @@ def test_shapes_are_short_to_read():
     assert "weight" in shown
     assert "0x" not in shown
     assert "array" not in shown
+
+
+def test_a_model_of_history_says_where_it_was_given_none():
+    clients, _ = ct.make_events(clients=2, sequences=6, kind="hawkes")
+    model = ct.FedPointProcess(process="hawkes1", rounds=3).fit(clients, progress=False)["client-0"]
+    for answer in (lambda **given: model.intensity([1.0], **given), lambda **given: model.predict_count(0, 2, **given)):
+        with pytest.warns(DataWarning, match="begins as if no event had come before, and the model looks back"):
+            silent = answer()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            told = answer(history=[])
+        assert told[0] == silent[0]
+    frame = model.to_frame([1.0, 2.0], [0.5])
+    assert list(frame) == ["time", "mean", "lower", "upper"]
+    assert frame["mean"].tolist() == model.intensity([1.0, 2.0], [0.5]).mean.tolist()
+    poisson = ct.FedPointProcess(process="poisson").fit(clients, progress=False)["client-0"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        poisson.predict_count(0, 2)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import poisson
 
+import cotempo as ct
 from cotempo.data import Events
 from cotempo.data.clock import Clock
 from cotempo.events import FedPP
@@ -96,3 +97,20 @@ def test_what_a_report_says_first_is_of_the_largest_clients():
     said = FedPP(kernel="time", compare=False, cells=48).fit(clients, progress=False).answer()
     assert said.index("for d ") < said.index("for b ")
     assert "for a " not in said
+
+
+def test_what_a_report_says_first_names_who_is_unlike_the_largest():
+    rng, clients = np.random.default_rng(0), {}
+    for name, size, peak in (("a", 4000, 15), ("b", 3000, 15), ("c", 2000, 15), ("night", 1500, 3)):
+        times = np.sort(rng.uniform(0, 28 * 24, size))
+        kept = times[rng.uniform(0, 1.9, size) < 1 + 0.9 * np.cos(2 * np.pi * (times - peak) / 24)]
+        clients[name] = Events.from_arrays([kept], (0.0, 28 * 24.0))
+    said = FedPP(kernel="time", period=24, compare=False, cells=48).fit(clients, progress=False).answer()
+    assert "for a " in said
+    assert "for night " in said
+    assert "for c " not in said
+
+
+def test_what_is_not_here_is_told_where_it_is():
+    with pytest.raises(AttributeError, match=r"cotempo has no 'FedNeural'; it is cotempo\.events\.FedNeural"):
+        ct.FedNeural  # noqa: B018

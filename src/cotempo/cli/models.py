@@ -114,9 +114,13 @@ def next_event(
         model = capable(fitted[name], ("predict_next",), fitted)
         end = None if until is None else as_time(until, model.clock, formats)
         if not hasattr(model, "given"):
-            if after is None:
-                raise ParameterError("--after must say when the wait for the next event begins")
-            found = {"": model.predict_next(as_time(after, model.clock, formats), end)}
+            if after is None and table is None:
+                raise ParameterError(
+                    "--after must say when the wait for the next event begins, or INPUT have the windows, at whose end "
+                    "it does"
+                )
+            begin = float(table.end.max()) if after is None else as_time(after, model.clock, formats)
+            found = {"": model.predict_next(begin, end)}
         elif table is None or after is not None:
             raise ParameterError("INPUT must hold the events so far, and --after be left out: the model looks back")
         else:
@@ -162,7 +166,8 @@ def count_events(
         ends = [as_time(when, model.clock, formats) for when in (start, end)]
         capable(model, ("predict_count",), model)
         if name not in tables:
-            rows.append({"client": name, **model.predict_count(*ends, level)._asdict()})
+            nothing = {"history": ()} if hasattr(model, "given") else {}  # warned of for all at once
+            rows.append({"client": name, **model.predict_count(*ends, level, **nothing)._asdict()})
             continue
         if not hasattr(model, "given"):
             raise ParameterError("INPUT must be left out where the model does not look back at events")
@@ -422,7 +427,14 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
             tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
         except DataError as error:  # new posts may come without the labels that the run's own had
             if {problem.column for problem in error.problems} != {"event"}:
-                raise
+                if kept and kept.source:
+                    raise
+                must = (
+                    "the run was started from Python, where its tables were read, so that nothing is known of how: "
+                    "write INPUT with the columns that cotempo knows (cotempo.write_clients does), or read it in "
+                    "Python, too, and use cotempo.load"
+                )
+                raise DataError([*error.problems, Problem(must)]) from None
             tables = settings.without_column("event").read_tables(given, fitted.method.kind)
     if client is not None:
         if len(tables) != 1:
@@ -493,24 +505,27 @@ def window_time(model: Any) -> list[str]:
 
 
 def intensity_frame(model: Any, table: Any, horizon: float, level: float, step: str | None) -> pd.DataFrame:
-    """Return the intensity over each sequence's window, and beyond, given its events where the model asks for them."""
-    import numpy as np
+    """Return the intensity over each sequence's window, and beyond the last, given its events where the model asks."""
     import pandas as pd
 
     frames = []
+    clock = table.clock
+    if step is None and clock.rhythm(getattr(model, "period", None)):
+        step = "1h"  # coarser rows would hide the day
     for name, (start, end) in table.windows.items():
-        if step is None:
-            times = table.clock.plain_times(start, end + horizon, POINTS)
-        else:
-            size = table.clock.duration(as_number(step))
-            first = table.clock.full_step(start, size)
-            times = first + size * np.arange(int((end + horizon - first) / size * (1 + 1e-12)) + 1)
+        # What comes after a window of which another follows is in that one, or between them.
+        until = end if (table.start >= end).any() else end + horizon
+        times = (
+            clock.plain_times(start, until, POINTS)
+            if step is None
+            else clock.steps(start, until, clock.duration(as_number(step)))
+        )
         if hasattr(model, "given"):
             past = table.time[table.sequence == name]
             band = model.intensity(times, past[past <= end], start, level)
         else:
             band = model.intensity(times, level)
-        columns = {"sequence": name, "time": table.clock.dates_of(times)}
+        columns = {"sequence": name, "time": clock.dates_of(times)}
         frames.append(pd.DataFrame({**columns, **band._asdict(), "level": level}))
     return pd.concat(frames, ignore_index=True)
 
@@ -535,8 +550,9 @@ def as_time(text: str, clock: Any, formats: Sequence[str]) -> Any:
         return date
     try:
         return date.tz_localize(clock.date(0.0).tzinfo)
-    except ValueError as error:  # clocks were changed
-        raise DataError(f"a time must be one that {clock.zone} had once, got {text!r}: {error}") from None
+    except ValueError:  # clocks were changed
+        mend = f"write the offset, such as '{date:%Y-%m-%d %H:%M}+01:00'"
+        raise DataError(f"a time must be one that {clock.zone} had once, got {text!r}; {mend}") from None
 
 
 def date_formats(run: Path, client: str | None) -> Sequence[str]:
@@ -544,7 +560,8 @@ def date_formats(run: Path, client: str | None) -> Sequence[str]:
     settings = data_settings(run)
     given = settings and settings.date_format
     if isinstance(given, dict):
-        return [style for name, style in given.items() if client in (None, name)]
+        each = [style for name, style in given.items() if client in (None, name)]
+        return [style for styles in each for style in ([styles] if isinstance(styles, str) else styles)]
     return [given] if isinstance(given, str) else given or ()
 
 

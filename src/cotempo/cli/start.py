@@ -133,7 +133,8 @@ def _kind_of(source: Path) -> tuple[str | None, str]:
 
 def _refuse(faults: str) -> NoReturn:
     must = f"tables must be readable, and of one kind, to choose a method for them, got:\n{faults}"
-    raise RunError(f"{must}\nChoose one with --method ({', '.join(_methods())})")
+    usual = ", ".join(f"{method} where rows are {kind}" for kind, method in USUAL.items())
+    raise RunError(f"{must}\nChoose one with --method, such as {usual}; cotempo methods lists all")
 
 
 def _text_columns(source: Path) -> dict[str, str]:
@@ -183,6 +184,8 @@ def _reading(kind: str, sources: list[str], given: set[str]) -> list[str]:
         if key not in given:
             lines.append(f"# {key} = {_toml(each[0])}")
             lines += [f"# {key} = {_toml(dict(zip(sources, each, strict=False)))}"] * (len(sources) > 1)
+    if kind == "events":
+        lines += [f"# windows = {_toml('windows.csv')}", f"# unmarked = {_toml('unknown')}"]
     if kind == "series":
         lines += [f"# resample = {_toml('1h')}", f"# missing = {_toml(['n.d.', -999])}"]
     return lines

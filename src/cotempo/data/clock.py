@@ -221,8 +221,22 @@ class Clock:
         size = next((size for size in sizes if (last - first) / size <= most), sizes[-1])
         if not self.dates or last - first < 2 * sizes[0]:
             return np.linspace(first, last, most)
+        return self.steps(first, last, size)
+
+    def steps(self, first: float, last: float, size: float) -> Floats:
+        """Return the times of a stretch in steps from midnight on, as the clocks of the zone show it all the time.
+
+        Steps of an hour or less count on where clocks are changed.
+        """
         begin = self.full_step(first, size)
-        return np.asarray(begin + size * np.arange(int((last - begin) / size * (1 + 1e-12)) + 1))
+        count = int((last - begin) / size * (1 + 1e-12)) + 1
+        found = np.asarray(begin + size * np.arange(count))
+        if not self.zone or size * UNITS[self.unit] <= UNITS["h"] or count < 1:
+            return found
+        shown = Clock(self.unit).dates_of(self.local(found[:1]) + size * np.arange(count + 1))
+        zone, summer = _find_zone(self.zone), np.ones(count + 1, dtype=bool)  # of an hour that comes twice, the first
+        told = self.numbers(shown.tz_localize(zone, ambiguous=summer, nonexistent="shift_forward"))  # type: ignore[union-attr]
+        return told[told <= last]
 
     def match(self, other: Clock) -> None:
         """Raise `DataError` if both clocks count dates, and only one has a time zone."""

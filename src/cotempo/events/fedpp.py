@@ -91,6 +91,7 @@ class FedPP(Method):
 
     reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "events"
+    uses_public: ClassVar[bool] = False
     private_units: ClassVar[tuple[str, ...]] = ("row", "sequence")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},

@@ -71,6 +71,7 @@ class Method(Settings, ABC):
     higher_is_better: ClassVar[bool] = True  # whether more of it is better
     learns_alone: ClassVar[str] = ""  # what learns from one client's table, as code; by default this method
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
+    uses_public: ClassVar[bool] = True  # whether a public table means anything to it
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     private_units: ClassVar[tuple[str, ...]] = ()  # what noise can hide: "row", "sequence" or "client"
     reducer: ClassVar[Reducer] = DEFAULT_REDUCER  # how replies become answers, unless the caller or privacy decides

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cotempo.data.tables import pluralize
+from cotempo.data.tables import KINDS, pluralize
 from cotempo.federation.fitted import Fitted
 from cotempo.federation.method import Method
 from cotempo.federation.wire import EMPTY
@@ -198,7 +198,7 @@ def model_card(fitted: Fitted) -> PageTable:
     rows = [
         ("Method", f"{type(fitted.method).__name__}: {about(fitted.method)}"),
         ("Learned from", f"tables of {fitted.method.kind} of {pluralize(len(fitted.names), 'client')}"),
-        ("Columns", named or "none"),
+        (KINDS[fitted.method.kind].columns_are.capitalize(), named or "none"),
         ("Learned", f"{times[0][:16].replace('T', ' ')} UTC" if times else "unknown"),
         ("Judged by", _judge(fitted)),
         ("Known limits", "; ".join(fitted.advice()) or "none that this run shows; see the method's documentation"),

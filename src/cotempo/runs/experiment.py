@@ -55,7 +55,7 @@ class DataSettings(Settings):
     zone: str | dict[str, str] | None = Field(
         default=None, description="The time zone of dates that come without one; or that by client."
     )
-    date_format: str | tuple[str, ...] | dict[str, str] | None = Field(
+    date_format: str | tuple[str, ...] | dict[str, str | tuple[str, ...]] | None = Field(
         default=None,
         description="How dates are written, where not as in ISO 8601; several where files differ, or that by client.",
     )
@@ -229,6 +229,8 @@ class Experiment(Settings):
 def load_clients(experiment: Experiment) -> tuple[Any, Any]:
     """Read or generate an experiment's clients; the truth is `None` where it is not known."""
     where = experiment.data
+    if where and where.public is not None and where.generate is None and not find_method(experiment.method).uses_public:
+        raise ParameterError(f"[data] public must be left out: {experiment.method} uses no public table")
     if experiment.engine.is_remote:
         return {}, None
     if where is None:
@@ -255,7 +257,10 @@ def load_public(experiment: Experiment) -> Any:
         clients, _ = _call(generators()[where.generate], where.options)
         check_choice("[data] public", where.public, clients)
         return clients[where.public]
-    tables = where.of_public().read_tables(where.public, find_method(experiment.method).kind)
+    problems, tables = Problems(), dict[str, Any]()
+    with problems.collect(prefix="public table: "):
+        tables = where.of_public().read_tables(where.public, find_method(experiment.method).kind)
+    problems.raise_any()
     if len(tables) != 1:
         raise ParameterError(f"[data] public must be one table, {where.public} holds {len(tables)} clients")
     return next(iter(tables.values()))

@@ -174,6 +174,8 @@ class Run:
             lying = attack.shield(tables, options.seed)
             options = replace(options, shields=(*options.shields, lying))
         if public is not None:
+            if not method.uses_public:
+                raise ParameterError(f"public must be left out: {type(method).__name__} uses no public table")
             options = replace(options, public=_tables({"public": public}, method.kind)["public"])
         return cls(method, tables, engine, options, truth, attack=attack, warned=tuple(warned))
 

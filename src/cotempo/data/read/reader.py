@@ -91,9 +91,10 @@ def _check_named(reading: Reading, sheets: list[set[str]]) -> None:
     """
     by_client = {"columns": reading.by_client, "zone": reading.zone, "date_format": reading.date_format}
     for option, given in by_client.items():
-        if isinstance(given, Mapping) and any(not names & given.keys() for names in sheets):
+        folded = {name.casefold() for name in given} if isinstance(given, Mapping) else set()
+        if folded and any(not {name.casefold() for name in names} & folded for names in sheets):
             known = sorted(set[str]().union(*sheets))
-            if unknown := [name for name in given if name not in known]:
+            if unknown := [name for name in given if name.casefold() not in {each.casefold() for each in known}]:
                 sources, listed = (", ".join(map(quote, names)) for names in (known, unknown))
                 reading.problems.add(f"{option}= must name sources that are there ({sources}), got {listed}")
 

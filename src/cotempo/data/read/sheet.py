@@ -1,5 +1,6 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
+DATE = re.compile(r"\s*\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?!\d)")
 DECIMALS = (",", ".")
 HOURS = ("first", "second")
 MEANINGS = ("client", "time", "sequence", "author", "event")  # of columns
@@ -26,7 +28,7 @@ MEANINGS = ("client", "time", "sequence", "author", "event")  # of columns
 Columns = Mapping[str, str | Mapping[str, str]]
 """What columns are called in a source, by the name they get; or that by client, where sources differ."""
 
-DateFormat = str | Sequence[str] | Mapping[str, str]
+DateFormat = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """How dates are written; several ways, of which one fits all dates of a column; or one by client."""
 
 
@@ -106,9 +108,10 @@ class Reading:
         """Return the reading of one client's source, which adds to the same problems and notes."""
         if not self.by_client and not self.dates_by_client:
             return self
-        columns = self.by_client.get(client, {}) if self.by_client else self.columns
-        zone = self.zone if isinstance(self.zone, str) else self.zone.get(client, "")
-        written = self.date_format.get(client, "") if isinstance(self.date_format, Mapping) else self.date_format
+        columns = _of_client(self.by_client, client, {}) if self.by_client else self.columns
+        zone = self.zone if isinstance(self.zone, str) else _of_client(self.zone, client, "")
+        dates = self.date_format
+        written = _of_client(dates, client, "") if isinstance(dates, Mapping) else dates
         return replace(self, columns=columns, zone=zone, date_format=written, seen=set())
 
     def remark(self, note: str, source: str) -> None:
@@ -189,7 +192,7 @@ class Sheet:
         for code, name in enumerate(self.clients.names):
             places = np.flatnonzero(self.clients.codes == code)
             own = {column: values.take(pa.array(places)) for column, values in self.columns.items()}
-            dates = {option: each.get(name, getattr(self.reading, option)) for option, each in given.items()}
+            dates = {option: _of_client(each, name, getattr(self.reading, option)) for option, each in given.items()}
             reading = replace(self.reading, **dates)
             found.append(replace(self, reading=reading, columns=own, client=name, problems=Problems(), places=places))
         self.problems.raise_any()
@@ -235,9 +238,11 @@ class Sheet:
         for name in missing:
             wanted = called.get(name, name)
             advice = f"; the columns are: {given}" + ("" if wanted != name else f"; pass columns={{{name!r}: ...}}")
-            # A column with a meaning of its own, such as time, is no misspelt text.
+            # A column with a meaning of its own, such as time, is no misspelt text; and times look like dates.
             others = [column for column in present if column not in MEANINGS]
-            self.note(f"a column {wanted!r} must be there{nearest(wanted, others)}{advice}", name)
+            dates = [called.get(column, column) for column, values in self.columns.items() if _seems_dates(values)]
+            near = f" (did you mean {dates[0]!r}?)" if name == "time" and dates else nearest(wanted, others)
+            self.note(f"a column {wanted!r} must be there{near}{advice}", name)
         if not missing and self.rows == 0:
             self.note("a table must have at least one row")
         if missing or self.rows == 0:
@@ -326,8 +331,21 @@ class Sheet:
         return compute.if_else(found, None, texts).cast(kind), rows
 
 
+def _of_client(given: Mapping[str, Any], client: str, default: Any) -> Any:
+    """Return what is given for a client, whose name may be written in other capitals."""
+    return next((each for name, each in given.items() if name.casefold() == client.casefold()), default)
+
+
 def _all_mappings(given: Mapping[str, Any]) -> bool:
     return bool(given) and all(isinstance(one, Mapping) for one in given.values())
+
+
+def _seems_dates(values: pa.ChunkedArray) -> bool:
+    """Return whether a column has dates, by its first cells."""
+    if pa.types.is_temporal(values.type):
+        return True
+    first = values.drop_null().slice(0, 5).to_pylist() if is_text(values.type) else []
+    return bool(first) and all(DATE.match(text) for text in first)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -448,7 +448,7 @@ class IntensityGivenHistory(Intensity):
         return None
 
     def intensity(
-        self, times: Any, history: Any = (), start: Any = None, level: float = 0.95, marks: tuple[str, ...] = ()
+        self, times: Any, history: Any = None, start: Any = None, level: float = 0.95, marks: tuple[str, ...] = ()
     ) -> Band:
         """Return mean, lower and upper end of a band that should hold a share `level` of the truths.
 
@@ -456,11 +456,34 @@ class IntensityGivenHistory(Intensity):
 
         Of `history`, the sorted times of the sequence's events, those before a time count for it; `marks` are their
         types, where the model knows types. The sequence began to be watched at `start`, by default the start of the
-        span.
+        span. Without a history there was no event before, which is warned of; an empty one says so.
         """
         check_level(level)
-        at, past, begin = self.look_back(times, history, start)
+        at, past, begin = self.look_back(times, self._so_far(history), start)
         return Band.from_logarithm(*self.given(at.ravel(), past, begin, marks), level).reshape(at.shape)
+
+    def to_frame(
+        self,
+        times: Any = None,
+        history: Any = None,
+        start: Any = None,
+        level: float = 0.95,
+        marks: tuple[str, ...] = (),
+        kind: FrameKind = "pandas",
+    ) -> Any:
+        """Return the columns ``time, mean, lower, upper`` of `intensity` as a dataframe; by default over the span."""
+        at = self.clock.plain_times(*self.span, 300) if times is None else self.clock.numbers(times)
+        columns = {"time": at, **self.intensity(at, history, start, level, marks)._asdict()}
+        return make_frame(columns, kind, {"time": self.clock})
+
+    def _so_far(self, history: Any) -> Any:
+        """Return the history; warn where the model looks back at events and there is none."""
+        if history is None and self.remembers:
+            warn(
+                "this begins as if no event had come before, and the model looks back at events; pass history=, the "
+                "times of those so far, or [] if there were none"
+            )
+        return () if history is None else history
 
     def look_back(self, times: Any, history: Any, start: Any) -> tuple[Floats, Floats, float]:
         """Return times, history and start as numbers of the clock; refuse those that do not fit together."""
@@ -553,18 +576,19 @@ class IntensityGivenHistory(Intensity):
         return Path(times[known:], types[len(marks) :], mass)
 
     def predict_count(
-        self, start: Any, end: Any, level: float = 0.95, history: Any = (), marks: tuple[str, ...] = ()
+        self, start: Any, end: Any, level: float = 0.95, history: Any = None, marks: tuple[str, ...] = ()
     ) -> Count:
         """Return how many events one sequence will have in ``[start, end]``, with an interval, by simulation.
 
         `history` are the sorted times of the sequence's events before `start`, `marks` their types where the model
-        knows types. The interval holds how much simulated counts vary, and the doubt about the client's level.
+        knows types. The interval holds how much simulated counts vary, and the doubt about the client's level. Without
+        a history there was no event before, which is warned of; an empty one says so.
         """
         check_level(level)
         first, last = self.stretch(start, end)
         if first == last:
             return Count(0.0, 0.0, 0.0)
-        past = self.past(history)
+        past = self.past(self._so_far(history))
         begin = min([first, *past[:1].tolist()])
         if len(past) and past[-1] > first:
             raise DataError(f"the history must lie before {self.clock.text(first)}, got {self.clock.text(past[-1])}")

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 # Panels of a figure, and what each model that can be kept is called.
 MOST_PANELS = 4
 MOST_SENTENCES = 2
+# Below which correlation a client's period is unlike another's, in how many places, and from how many events.
+UNLIKE, UNLIKE_AT, FEWEST_UNLIKE = 0.0, 500, 100
 KEPT = {"curve": "a curve of time", "base": "a base measure", "function": "a function of history on a base measure"}
 
 
@@ -147,10 +149,17 @@ class FittedFedPP(Fitted):
         return lines
 
     def answer(self) -> str:
-        """Return when events are most frequent at the clients with most events, with the 95 % band."""
+        """Return when events are most frequent at the clients with most events, and at one whose period is unlike
+        theirs, with the 95 % band."""
         known = [name for name in self.names if name in self.outcome.memories]
         models = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
-        largest = sorted(models, key=lambda name: -models[name].seen[0])[:MOST_SENTENCES]
+        ranked = sorted(models, key=lambda name: -models[name].seen[0])
+        largest = ranked[:MOST_SENTENCES]
+        if largest and models[largest[0]].period:
+            rates = {name: models[name].intensity(np.linspace(*models[name].shown, UNLIKE_AT)).mean for name in ranked}
+            alike = {name: np.corrcoef(rates[name], rates[largest[0]])[0, 1] for name in ranked}
+            others = [name for name in ranked[MOST_SENTENCES:] if models[name].seen[0] >= FEWEST_UNLIKE]
+            largest += sorted((name for name in others if alike[name] < UNLIKE), key=lambda name: alike[name])[:1]
         curves = {name: models[name] for name in largest}
         if not curves:
             return super().answer()

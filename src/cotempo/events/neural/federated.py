@@ -117,6 +117,7 @@ class FedNeural(FedAvgLearner):
     """
 
     kind: ClassVar[str] = "events"
+    uses_public: ClassVar[bool] = False
     metric: ClassVar[str] = "held-out gain in nats per event"
     Memory: ClassVar[type | None] = NeuralMemory
 

@@ -79,6 +79,7 @@ class FedPointProcess(Method):
 
     reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "events"
+    uses_public: ClassVar[bool] = False
     phases: ClassVar[tuple[str, ...]] = ("span", "describe", "learn", "level")
     State: ClassVar[type] = ProcessState
     Memory: ClassVar[type | None] = ProcessMemory
