@@ -270,13 +270,9 @@ class Series(Table):
         parts = list(self.sequences())
         single = sum(len(time) == 1 for _, time, _ in parts)
         warnings = [f"{pluralize(single, 'sequence')} of one row"] if single else []
-        for feature, values in zip(self.features, self.values.T, strict=True):
-            known = values[np.isfinite(values)]
-            if len(known) == 0:
-                warnings.append(f"column {feature!r} is missing in all rows")
-            elif self.rows > 1 and known.min() == known.max():
-                warnings.append(f"column {feature!r} is constant")
         warnings += self.faults()
+        empty = np.flatnonzero(np.isnan(self.values).all(axis=0)).tolist()
+        warnings += [f"column {self.features[place]!r} is missing in all rows" for place in empty]
         start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
@@ -285,9 +281,9 @@ class Series(Table):
         )
 
     def faults(self) -> list[str]:
-        """Return in words where steps are uneven, values far from all others, or a column repeats one for long."""
+        """Return in words where steps are uneven, columns constant or stuck for long, or values far from all others."""
         far = {
-            feature: [f"column {feature!r} is {words}" for words in say_far_off(values)]
+            feature: [f"column {feature!r} is {words}" for words in (*_say_constant(values), *say_far_off(values))]
             for feature, values in zip(self.features, self.values.T, strict=True)
         }
         stuck = self.say_stuck()
@@ -377,6 +373,11 @@ def _fill(name: str, time: Floats, values: Floats, step: float | None) -> tuple[
     filled = np.full((len(times), values.shape[1]), np.nan)
     filled[rows] = values
     return times, filled
+
+
+def _say_constant(values: Floats) -> list[str]:
+    known = values[~np.isnan(values)]
+    return ["constant"] if len(values) > 1 and len(known) and known.min() == known.max() else []
 
 
 def _off_grid(steps: Floats, usual: float) -> Floats:

@@ -83,7 +83,10 @@ def check_table(table: Series, *, constants: bool = False) -> None:
         if not len(seen):
             problems.append(Problem("at least one value must not be missing, all are", column=name))
         elif not constants and len(seen) > 1 and (seen == seen[0]).all():
-            must = "values must vary, they are all the same; leave the column out at every client"
+            must = (
+                "values must vary, they are all the same here; leave the column out at every client, or take OneRound, "
+                "which takes it for not measured at this one"
+            )
             problems.append(Problem(must, column=name))
     if problems:
         raise DataError(problems)

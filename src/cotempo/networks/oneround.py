@@ -324,9 +324,13 @@ class OneRound(Method):
     # At a client.
 
     def prepare(self, table: Table) -> ClientTable:
-        """Cut the table into transitions; too few are refused."""
+        """Cut the table into transitions; too few are refused. A column that is constant here is taken for not held."""
         assert isinstance(table, Series)  # `check` saw the schema
-        check_table(table)
+        check_table(table, constants=True)
+        held = np.flatnonzero([len(np.unique(part[~np.isnan(part)])) > 1 for part in table.values.T])
+        if not len(held):
+            raise DataError([Problem("at least one column must vary, all are constant; leave the table out")])
+        table = table if len(held) == len(table.features) else table.select(features=[table.features[i] for i in held])
         partial = len(cut_transitions(table, self.lags, partial=True).values)
         if partial < self.minimum_rows:
             must = f"at least {self.minimum_rows} rows are needed, because sums over a few reveal them, got {partial}"
@@ -432,6 +436,8 @@ class OneRound(Method):
         if gaps:
             rows = cut_transitions(table, self.lags, self.half_life, partial=True)
         held = np.array([place for place, name in enumerate(names) if name in table.features], dtype=np.intp)
+        if not gaps and len(held) < len(names):
+            raise DataError("every variable must be held, as by all who answered first; leave the table out")
         mine = np.array([table.features.index(names[place]) for place in held], dtype=np.intp)
         values = rows.values[:, lagged_columns(mine, len(table.features), self.lags)]
         whole = np.flatnonzero(~np.isnan(values).any(axis=1))
@@ -466,6 +472,7 @@ class OneRound(Method):
             prepared = self.prepare(table)
         except DataError as error:
             raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
+        table = prepared.table
         gaps = state.gaps or prepared.incomplete or len(table.features) < len(state.variables)
         own = self.own_rows(prepared, state.variables, gaps=gaps)
         if state.levels != "common":
@@ -546,7 +553,7 @@ class OneRound(Method):
         Both, and their squared difference, are summed over the judged rows; zeros where all clients hold the same.
         """
         shared = np.flatnonzero(common["shared"])
-        if not 0 < len(shared) < knowledge.variables:
+        if not 0 < len(shared) < knowledge.variables or not np.isin(shared, own.held).all():
             return np.zeros(3)
         columns = lagged_columns(shared, knowledge.variables, self.lags)
         covariance = common["covariances"][0][np.ix_(columns, columns)]
