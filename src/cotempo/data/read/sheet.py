@@ -1,5 +1,6 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +21,8 @@ from cotempo.typing import Floats, Indices
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
 DECIMALS = (",", ".")
+TIME_AS_NAME = re.compile(r"(t_?)?\d+([.,]\d+)?\s*(s|sec|m|min|h|hr|hrs|hours?|d|days?)?|\d{4}-\d\d-\d\d([ t].*)?")
+MANY_TIMES = 4
 MEANINGS = ("client", "time", "sequence", "author", "event")  # of columns
 
 Columns = Mapping[str, str | Mapping[str, str]]
@@ -91,7 +94,7 @@ class Reading:
     @property
     def named(self) -> dict[str, str]:
         """What columns are called in one source."""
-        return {name: called for name, called in (self.columns or {}).items() if isinstance(called, str)}
+        return {name: called.strip() for name, called in (self.columns or {}).items() if isinstance(called, str)}
 
     @property
     def local_zone(self) -> str:
@@ -124,7 +127,8 @@ class Reading:
     def rename(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         """Return the columns of a source under the names that readers know."""
         self.seen.update(columns)
-        columns = {name: values for name, values in columns.items() if name not in self.without}
+        left_out = {name.strip() for name in self.without}
+        columns = {name: values for name, values in columns.items() if name not in left_out}
         new = {old: name for name, old in self.named.items() if old in columns}
         renamed = [new.get(name, name) for name in columns]
         problems = Problems()
@@ -233,6 +237,8 @@ class Sheet:
             advice = f"; the columns are: {given}" + ("" if wanted != name else f"; pass columns={{{name!r}: ...}}")
             # A column with a meaning of its own, such as time, is no misspelt text.
             others = [column for column in present if column not in MEANINGS]
+            if name == "time" and 2 * sum(map(looks_like_a_time, present)) > max(len(present), MANY_TIMES):
+                advice = "; are times the names of columns? transpose it, frame.set_index(...).T, and add a column time"
             self.note(f"a column {wanted!r} must be there{nearest(wanted, others)}{advice}", name)
         if not missing and self.rows == 0:
             self.note("a table must have at least one row")
@@ -320,6 +326,17 @@ class Sheet:
         advice = advise([given[row].as_py().strip() for row in rows[:100].tolist()]) if advise else ""
         self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}{advice}", column)
         return compute.if_else(found, None, texts).cast(kind), rows
+
+
+def looks_like_a_time(name: str) -> bool:
+    """Return whether the name of a column is a time, as in a table that lies on its side.
+
+    Examples
+    --------
+    >>> [looks_like_a_time(name) for name in ("12h", "t30", "2026-03-01 08:00", "gene", "p53")]
+    [True, True, True, False, False]
+    """
+    return TIME_AS_NAME.fullmatch(name.strip().lower()) is not None
 
 
 def _all_mappings(given: Mapping[str, Any]) -> bool:
