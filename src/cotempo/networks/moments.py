@@ -263,6 +263,21 @@ def marginal_log_densities(rows: Floats, held: Indices, network: Network, varian
     return np.asarray(-0.5 * (np.linalg.slogdet(2 * np.pi * noise)[1] + squares))
 
 
+def weight_errors(gram: Floats, network: Network, variance: Floats) -> Floats:
+    """Return standard errors of weights given the edges, ``[lag, source, target]``, zero where there is no edge.
+
+    The Gram, ``((lags + 1) variables, ...)``, is summed over rows about their mean. Weights are by least squares, so
+    that those of j's parents S have the covariance ``variance_j K_SS^-1``.
+    """
+    weights = network.stacked.reshape(-1, len(variance))
+    errors = np.zeros(weights.shape)
+    for node, column in enumerate(weights.T):
+        parents = np.flatnonzero(column)
+        inverse = np.linalg.pinv(gram[np.ix_(parents, parents)], hermitian=True)
+        errors[parents, node] = np.sqrt(np.maximum(variance[node] * inverse.diagonal(), 0.0))
+    return errors.reshape(network.stacked.shape)
+
+
 def unbiased(squares: Floats, rows: float, network: Network) -> Floats:
     """Return residual variances from mean squares of scaled data, `(variables,)`: one row less for each parent."""
     parents = np.count_nonzero(network.within, axis=0) + np.count_nonzero(network.across, axis=(0, 1))
