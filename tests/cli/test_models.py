@@ -13,6 +13,7 @@ import pytest
 from commands import Command
 
 import cotempo as ct
+from cotempo.cli.models import write_frames
 from cotempo.cli.tables import GENERATORS
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_public
 
@@ -459,3 +460,10 @@ def test_files_of_tables_have_plain_names(cotempo: Command, plants: str, tmp_pat
     assert "sensors-errors-in-their-own-units" in names
     assert all(re.fullmatch(r"[\w-]+", name) for name in names)
     assert "-0.0" not in (tmp_path / "tables" / "benefit.csv").read_text().replace(",", " ").split()
+
+
+def test_a_client_that_measures_everything_says_so_beside_one_that_does_not(tmp_path: Path) -> None:
+    kobe = pd.DataFrame({"value": [1.0]})
+    lund = pd.DataFrame({"value": [2.0, 3.0], "measured": [True, False]})
+    write_frames({"kobe": kobe, "lund": lund}, tmp_path / "next.csv")
+    assert pd.read_csv(tmp_path / "next.csv")["measured"].tolist() == [True, True, False]

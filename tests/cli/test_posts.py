@@ -134,7 +134,7 @@ def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms:
     (tmp_path / "day1/README.md").write_text("Notes.\n")
     said = cotempo("run", "e.toml")
     assert said.code == 0
-    assert "chirp.xlsx: left out, a table must end in .csv, .csv.gz, .parquet, .jsonl" in said.err
+    assert "chirp.xlsx: left out, a table must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet, .jsonl" in said.err
     assert "README" not in said.err
 
 

@@ -107,3 +107,15 @@ def test_clients_whose_rows_are_not_equally_far_apart_are_refused(method: ct.Met
 def test_steps_do_not_matter_to_a_network_without_lags_nor_where_time_is_a_plain_number() -> None:
     ct.OneRound(lags=0, compare=False).fit({"a": hourly(0.5), "b": hourly(1)}, progress=False)
     ct.OneRound(lags=1, compare=False).fit({"a": hourly(0.5, ""), "b": hourly(1, "")}, progress=False)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_variable_that_lags_explain_wholly_has_no_variance_below_zero(seed: int) -> None:
+    rows = np.random.default_rng(seed).normal(size=(12, 120))
+    rows[:, 60] = rows[:, 0]
+    gram = np.round(rows.T @ rows, 3)  # so coarse that rounding leaves less than nothing
+    gram[60:, 60:] *= 1 - 1e-5
+    with np.errstate(all="raise"):
+        order, pivots = minimum_pivots(gram, 60, scaled=True)
+    assert sorted(order) == list(range(60))
+    assert (pivots > 0).all()

@@ -135,3 +135,40 @@ def test_gaps_are_filled_at_most_25_times(monkeypatch: pytest.MonkeyPatch, labs)
     with pytest.warns(UserWarning, match="not held by all"):
         fitted = ct.OneRound(compare=False).fit(labs[1])
     assert sum(record["phase"] == "fill" for record in fitted.history) == 25
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("options", [{}, {"compare": False}, {"personal": True}])
+def test_a_variable_that_is_constant_at_one_client_is_taken_for_not_measured_there(options: dict) -> None:
+    clients, _ = ct.make_networks(variables=5, clients=3, samples=600, seed=1)
+    values = clients["client-1"].values.copy()
+    values[:, 2] = 12.0
+    still = {**clients, "client-1": replace(clients["client-1"], values=values)}
+    fitted, without = (
+        ct.OneRound(restarts=0, **options).fit(tables, progress=False)
+        for tables in (still, lacking(clients, {"client-1": [2]}))
+    )
+    np.testing.assert_allclose(fitted.network.within, without.network.within, atol=1e-9)
+    assert "client-1: column 'x2' is constant" in fitted.advice()
+    assert list(fitted.benefit) == list(without.benefit)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_variable_that_is_constant_everywhere_has_no_edge() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=2, samples=200, seed=1)
+    for name, table in clients.items():
+        clients[name] = replace(table, values=np.where(np.arange(4) == 2, 12.0, table.values))
+    fitted = ct.OneRound(restarts=0).fit(clients, progress=False)
+    assert not {"x2"} & {*fitted.edges(draws=5)["source"], *fitted.edges(draws=5)["target"]}
+    assert "client-0: column 'x2' is constant" in fitted.advice()
+    without = ct.OneRound(restarts=0).fit(lacking(clients, {name: [2] for name in clients}), progress=False)
+    others = np.ix_([0, 1, 3], [0, 1, 3])
+    np.testing.assert_allclose(fitted.network.within[others], without.network.within, atol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_late_client_with_a_constant_variable_joins() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=3, samples=300, seed=1)
+    late = clients.pop("client-2")
+    late = replace(late, values=np.where(np.arange(4) == 2, 1.0, late.values))
+    assert ct.OneRound(restarts=0).fit(clients, progress=False).add({"client-2": late}).state.gaps

@@ -90,7 +90,7 @@ def test_own_networks_say_how_sure_their_edges_are(own_networks, tmp_path: Path)
     """They had neither `probability` nor `directed`, and no `edges()`."""
     fitted, truth = own_networks
     table = fitted.tables()["client_networks"]
-    assert list(table) == ["client", "source", "target", "lag", "weight", "probability", "directed"]
+    assert list(table) == ["client", "source", "target", "lag", "weight", "error", "probability", "directed"]
     assert table["probability"].between(0.0, 1.0).all()
     edges = fitted["client-0"].edges()
     assert edges["probability"].is_monotonic_decreasing
@@ -185,3 +185,28 @@ def test_warnings_point_at_the_line_of_the_caller(clients: dict[str, ct.Series])
     ahead = fitted.network.forecast(lacking["client-2"], steps=2).to_frame()
     assert ahead.groupby("variable")["measured"].all().to_dict() == {"x0": True, "x1": True, "x2": True, "x3": False}
     assert "measured" not in fitted.network.forecast(lacking["client-0"], steps=2).to_frame()
+
+
+def test_weights_have_standard_errors_that_hold_where_all_edges_of_a_variable_are_right() -> None:
+    far: list[float] = []
+    for seed in range(8):
+        clients, truth = ct.make_networks(variables=5, clients=3, samples=600, seed=seed)
+        fitted = ct.OneRound(restarts=0, compare=False).fit(clients, progress=False)
+        edges, found, true = fitted.edges(draws=2), fitted.network, truth.stacked
+        assert (edges["error"] > 0).all()
+        right = ((found.stacked != 0) == (true != 0)).all(axis=(0, 1))
+        for row in edges.itertuples():
+            source, target = (found.variables.index(name) for name in (row.source, row.target))
+            if right[target]:
+                far.append(abs(row.weight - true[row.lag, source, target]) / row.error)
+    assert len(far) > 60
+    assert 0.9 <= np.mean(np.array(far) < 2.0) <= 1.0
+    assert 0.55 <= np.mean(np.array(far) < 1.0) <= 0.8
+
+
+def test_panels_of_a_network_leave_no_row_mostly_empty() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=2, samples=200, lags=2, seed=1)
+    figure = ct.OneRound(lags=2, restarts=0, compare=False).fit(clients, progress=False).plot()
+    places = [axes.get_subplotspec() for axes in figure.axes]
+    assert len(places) == 4
+    assert {place.rowspan.start for place in places} == {place.colspan.start for place in places} == {0, 1}

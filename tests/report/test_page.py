@@ -309,7 +309,7 @@ def test_verdicts_advice_and_tables_are_in_it(tmp_path: Path) -> None:
     assert "learn from its table alone" in text
     clients, _ = ct.make_networks(variables=3, clients=2, samples=120, seed=0)
     text = " ".join(read(ct.OneRound().fit(clients).report(tmp_path / "b.html")).text.split())
-    assert "Network source target lag weight probability directed" in text
+    assert "Network source target lag weight error probability directed" in text
     assert "with a probability of at least 90 %" in text
     posts, _ = ct.make_posts(clients=2, posts=60, events=6, seed=0)
     fitted = ct.EventDetector(dimension=8, buckets=64).fit(posts)

@@ -480,6 +480,8 @@ def write_frames(frames: Mapping[str, pd.DataFrame], out: Path) -> Output:
     if out.suffix not in SUFFIXES:
         raise ParameterError(f"--out must end in {' or '.join(SUFFIXES)}, got {out.name!r}")
     joined = pd.concat([frame.assign(client=name) for name, frame in frames.items()], ignore_index=True)
+    if "measured" in joined:  # of clients that lack variables; others measure all
+        joined["measured"] = joined["measured"].isna() | joined["measured"].eq(True)
     joined = joined[["client", *(column for column in joined if column != "client")]]
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".csv":

@@ -17,7 +17,7 @@ def check(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="A CSV, Parquet or JSONL file, a folder of them, or an experiment (.toml)."
+            metavar="DATA", help="A CSV, TSV, Parquet or JSONL file, a folder of them, or an experiment (.toml)."
         ),
     ],
     kind: Annotated[str | None, typer.Option(help="events, series or posts; by default by the columns.")] = None,
@@ -43,7 +43,7 @@ def survey_tables(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="A CSV, Parquet or JSONL file, a folder of them, or an experiment (.toml)."
+            metavar="DATA", help="A CSV, TSV, Parquet or JSONL file, a folder of them, or an experiment (.toml)."
         ),
     ],
     kind: Annotated[str | None, typer.Option(help="events, series or posts; by default by the columns.")] = None,

@@ -3,7 +3,7 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from cotempo.errors import DataError
 
 _SEPARATORS = re.compile(r"[\s_\-\u2010-\u2015]+")
 UNEQUAL = 1.5  # times as long: another step
+MOST_NAMES = 8
 COUNTED = {"rows": "row", "sequences": "sequence", "gaps": "gap", "labels": "labelled event"}
 
 
@@ -80,7 +81,7 @@ class Description(Framed):
         """Return the description in plain words, one line per fact."""
         zones = f"in {', '.join(self.zones)}" if self.zones else "without a time zone"
         unit = f"dates {zones}, counted in {LABELS[self.unit]}" if self.unit else "time as plain numbers"
-        some = f"; at some clients only: {', '.join(self.partial)}" if self.partial else ""
+        some = f"; at some clients only: {shorten(self.partial)}" if self.partial else ""
         return [
             f"{self.kind}: {pluralize(len(self.clients), 'client')}, {pluralize(self.rows, 'row')}, {unit}",
             f"{KINDS[self.kind].columns_are}: {', '.join(self.columns) or 'none'}{some}",
@@ -131,9 +132,15 @@ def describe(clients: Mapping[str, Table]) -> Description:
     common = tuple(column for column in everything if all(column in schema.columns for schema in schemas.values()))
     schema, zones = schemas[first], tuple(dict.fromkeys(other.zone for other in schemas.values() if other.zone))
     warnings = [f"{' and '.join(map(repr, same))} differ in case only: one column?" for same in case_twins(everything)]
+    who_lacks: dict[tuple[str, ...], list[str]] = {}
     for name, other in schemas.items():
-        if lacking := [column for column in everything if column not in other.columns]:
-            warnings.append(f"{name}: {', '.join(map(repr, lacking))} missing, which other clients have")
+        if lacking := tuple(column for column in everything if column not in other.columns):
+            who_lacks.setdefault(lacking, []).append(name)
+    warnings += [
+        f"{list_names(who)}: {shorten([*map(repr, lacking)])} missing, which other clients have"
+        for lacking, who in who_lacks.items()
+    ]
+    for name, other in schemas.items():
         if (other.kind, other.unit) != (schema.kind, schema.unit):
             warnings.append(f"{name}: {_kind(other)}, where {first} has {_kind(schema)}")
         elif bool(other.zone) != bool(schema.zone):
@@ -182,6 +189,19 @@ def unequal_steps(steps: Mapping[str, float]) -> str:
     each = ", ".join(f"{text} apart at {list_names(names)}" for text, names in alike.items())
     mend = f'take means first, resample="{step_text(max(known.values())).replace(" ", "")}"'
     return f"rows are {each}: a row is no common step; {mend}"
+
+
+def shorten(names: Sequence[str]) -> str:
+    """Return names as text, of many the first two and the last.
+
+    Examples
+    --------
+    >>> shorten([f"p{number}" for number in range(1, 31)])
+    '30 columns (p1, p2, ..., p30)'
+    """
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{len(names)} columns ({names[0]}, {names[1]}, ..., {names[-1]})"
 
 
 def step_text(seconds: float) -> str:

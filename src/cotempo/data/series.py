@@ -1,5 +1,6 @@
 """`Series`: values of several features over time, with missing cells."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +24,12 @@ MOST_ROWS_PER_ROW = 1000
 #: Steps below this share of the usual one make a series uneven if so many of all are.
 SHORT_STEP, MANY_SHORT = 0.6, 0.1
 FEWEST_STEPS = 10
+MONTHS = "jan|feb|mar|mrz|apr|may|mai|jun|jul|aug|sep|sept|oct|okt|nov|dec|dez"
+#: What a spreadsheet makes of MARCH1 and SEPT1.
+DATE_AS_NAME = re.compile(
+    rf"\d{{1,2}}[-. ]+({MONTHS})[a-z]*\.?|({MONTHS})[a-z]*[-. ]+\d{{1,4}}|\d{{4}}-\d\d-\d\d([ T].*)?", re.IGNORECASE
+)
+OUTSIDE = "Set from outside, such as a gene knocked out? Then empty these cells."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -270,13 +277,15 @@ class Series(Table):
         parts = list(self.sequences())
         single = sum(len(time) == 1 for _, time, _ in parts)
         warnings = [f"{pluralize(single, 'sequence')} of one row"] if single else []
-        for feature, values in zip(self.features, self.values.T, strict=True):
-            known = values[np.isfinite(values)]
-            if len(known) == 0:
-                warnings.append(f"column {feature!r} is missing in all rows")
-            elif self.rows > 1 and known.min() == known.max():
-                warnings.append(f"column {feature!r} is constant")
         warnings += self.faults()
+        warnings += [
+            f"column {name!r} is a date: did a spreadsheet change a name such as MARCH1 or SEPT1? "
+            f"rename it, columns={{'SEPT1': {name!r}}}"
+            for name in self.features
+            if DATE_AS_NAME.fullmatch(name.strip())
+        ]
+        empty = np.flatnonzero(np.isnan(self.values).all(axis=0)).tolist()
+        warnings += [f"column {self.features[place]!r} is missing in all rows" for place in empty]
         start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
@@ -285,12 +294,12 @@ class Series(Table):
         )
 
     def faults(self) -> list[str]:
-        """Return in words where steps are uneven, values far from all others, or a column repeats one for long."""
+        """Return in words where steps are uneven, columns constant or stuck for long, or values far from all others."""
         far = {
-            feature: [f"column {feature!r} is {words}" for words in say_far_off(values)]
+            feature: [f"column {feature!r} is {words}" for words in (*_say_constant(values), *say_far_off(values))]
             for feature, values in zip(self.features, self.values.T, strict=True)
         }
-        stuck = self.say_stuck()
+        stuck = {name: [f"{each} {OUTSIDE}" for each in words] for name, words in self.say_stuck().items()}
         of_values = [words for feature in self.features for words in (*far[feature], *stuck.get(feature, ()))]
         return [*self._say_uneven(), *of_values]
 
@@ -377,6 +386,11 @@ def _fill(name: str, time: Floats, values: Floats, step: float | None) -> tuple[
     filled = np.full((len(times), values.shape[1]), np.nan)
     filled[rows] = values
     return times, filled
+
+
+def _say_constant(values: Floats) -> list[str]:
+    known = values[~np.isnan(values)]
+    return ["constant"] if len(values) > 1 and len(known) and known.min() == known.max() else []
 
 
 def _off_grid(steps: Floats, usual: float) -> Floats:

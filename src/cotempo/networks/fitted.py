@@ -42,12 +42,14 @@ class ClientNetwork(Saved):
     """One client's own network.
 
     `undirected`, `(variables, variables)`, says where the direction within a time step is not known, `probability`,
-    ``[lag, source, target]``, that of every edge; it is empty where the method has none.
+    ``[lag, source, target]``, that of every edge, and `error` the standard error of its weight; they are empty where
+    the method has none.
     """
 
     network: Network
     undirected: Bools
     probability: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    error: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
 
     @property
     def directed(self) -> Bools:
@@ -59,8 +61,8 @@ class ClientNetwork(Saved):
         return told & (self.probability[0] >= TOLD * self.probability[0].T) if self.probability.size else told
 
     def edges(self, kind: FrameKind = "pandas") -> Any:
-        """Return the edges as a dataframe: weight, probability where there is one, and whether it is `directed`."""
-        return edge_table(self.network, self.directed, self.probability, kind)
+        """Return the edges as a dataframe: weight, error and probability if there are any, whether it is `directed`."""
+        return edge_table(self.network, self.directed, self.probability, kind, self.error)
 
     def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
         """Draw the network, or its edges of at least so high a probability, against the true one where known.
@@ -350,22 +352,28 @@ def when(lag: int) -> str:
     return f"{pluralize(lag, 'step')} later" if lag else "within a step"
 
 
-def edge_table(network: Network, directed: Bools, probability: Floats, kind: FrameKind = "pandas") -> Any:
-    """Return edges as a dataframe with weight, `directed` and, unless it is empty, their probability, surest first.
+def edge_table(
+    network: Network,
+    directed: Bools,
+    probability: Floats,
+    kind: FrameKind = "pandas",
+    error: Floats | None = None,
+) -> Any:
+    """Return edges as a dataframe with weight, `directed` and, unless they are empty, error and probability.
 
-    Across time steps all are directed.
+    Across time steps all are directed. The surest come first.
     """
     place = {name: index for index, name in enumerate(network.variables)}
-    rows: list[tuple[Any, ...]] = []
-    for source, target, lag, weight in network.edge_list():
-        i, j = place[source], place[target]
-        sure = (float(probability[lag, i, j]),) if probability.size else ()
-        rows.append((source, target, lag, weight, *sure, bool(lag or directed[i, j])))
-    numbers: dict[str, Any] = {"lag": nw.Int64(), "weight": nw.Float64()}
-    if probability.size:
-        rows.sort(key=lambda row: -row[4])
-        numbers["probability"] = nw.Float64()
-    return edge_frame(rows, {**numbers, "directed": nw.Boolean()}, kind)
+    known = {"error": error, "probability": probability}
+    further = {name: each for name, each in known.items() if each is not None and each.size}
+    edges = [(edge, (edge[2], place[edge[0]], place[edge[1]])) for edge in network.edge_list()]
+    if "probability" in further:
+        edges.sort(key=lambda item: -float(probability[item[1]]))
+    rows = [
+        (*edge, *(float(each[at]) for each in further.values()), bool(at[0] or directed[at[1:]])) for edge, at in edges
+    ]
+    numbers = dict.fromkeys(("weight", *further), nw.Float64())
+    return edge_frame(rows, {"lag": nw.Int64(), **numbers, "directed": nw.Boolean()}, kind)
 
 
 def edges_of(truth: Network | NDArray[Any]) -> Bools:

@@ -15,9 +15,10 @@ from cotempo.data.tables import FrameKind, pluralize
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
 from cotempo.networks.fitted import ClientNetwork, FittedNetwork, FittedPersonal, when
+from cotempo.networks.moments import weight_errors
 from cotempo.networks.network import Network
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
-from cotempo.typing import Bools
+from cotempo.typing import Bools, Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,9 +63,9 @@ class FittedOneRound(FittedPersonal):
     def edges(self, draws: int = DRAWS, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a dataframe, the surest first.
 
-        Each has its weight, its probability, and whether it is `directed`: across time steps always, within one where
-        the data tell the direction and it is at least nine times as probable as the reverse. Report and export take the
-        same draws.
+        Each has its weight with its standard `error` if the edges are right, its probability, and whether it is
+        `directed`: across time steps always, within one where the data tell the direction and it is at least nine times
+        as probable as the reverse. Report and export take the same draws.
         """
         is_default = (draws, seed) == (DRAWS, 0)
         return (self._probable if is_default else self._with_probabilities(draws, seed)).edges(kind)
@@ -83,7 +84,13 @@ class FittedOneRound(FittedPersonal):
 
     def _with_probabilities(self, draws: int, seed: int) -> ClientNetwork:
         found = self.confidence(draws, seed=seed)
-        return ClientNetwork(self.network, self._open_ends(), np.concatenate([found.within[None], found.across]))
+        sure = np.concatenate([found.within[None], found.across])
+        return ClientNetwork(self.network, self._open_ends(), sure, self._weight_errors())
+
+    def _weight_errors(self) -> Floats:
+        state = self.state
+        errors = weight_errors(state.pooled().gram, Network(state.within, state.across), state.variance)
+        return state.as_shown(np.sqrt(state.design) * errors)
 
     def advice(self) -> list[str]:
         """Return what to know of the result; also how far the rows are from the model, which makes edges less sure."""

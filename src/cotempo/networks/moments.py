@@ -83,7 +83,10 @@ def check_table(table: Series, *, constants: bool = False) -> None:
         if not len(seen):
             problems.append(Problem("at least one value must not be missing, all are", column=name))
         elif not constants and len(seen) > 1 and (seen == seen[0]).all():
-            must = "values must vary, they are all the same; leave the column out at every client"
+            must = (
+                "values must vary, they are all the same here; leave the column out at every client, or take OneRound, "
+                "which takes it for not measured at this one"
+            )
             problems.append(Problem(must, column=name))
     if problems:
         raise DataError(problems)
@@ -258,6 +261,21 @@ def marginal_log_densities(rows: Floats, held: Indices, network: Network, varian
     error = rows[:, : len(held)] - rows[:, len(held) :] @ slopes
     squares = np.einsum("ij,ji->i", error, np.linalg.solve(noise, error.T))
     return np.asarray(-0.5 * (np.linalg.slogdet(2 * np.pi * noise)[1] + squares))
+
+
+def weight_errors(gram: Floats, network: Network, variance: Floats) -> Floats:
+    """Return standard errors of weights given the edges, ``[lag, source, target]``, zero where there is no edge.
+
+    The Gram, ``((lags + 1) variables, ...)``, is summed over rows about their mean. Weights are by least squares, so
+    that those of j's parents S have the covariance ``variance_j K_SS^-1``.
+    """
+    weights = network.stacked.reshape(-1, len(variance))
+    errors = np.zeros(weights.shape)
+    for node, column in enumerate(weights.T):
+        parents = np.flatnonzero(column)
+        inverse = np.linalg.pinv(gram[np.ix_(parents, parents)], hermitian=True)
+        errors[parents, node] = np.sqrt(np.maximum(variance[node] * inverse.diagonal(), 0.0))
+    return errors.reshape(network.stacked.shape)
 
 
 def unbiased(squares: Floats, rows: float, network: Network) -> Floats:

@@ -78,12 +78,13 @@ from cotempo.networks.moments import (
     unpack,
     varying,
     weigh_by_age,
+    weight_errors,
 )
 from cotempo.networks.network import Network
 from cotempo.networks.private import PrivateNetwork
 from cotempo.networks.search.edge_confidence import edge_confidence
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
-from cotempo.networks.search.personal import SHARES, judge_shares, learn_personal, score_shares
+from cotempo.networks.search.personal import SHARES, borrow, judge_shares, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.per_row import diagonal_places, relations
@@ -185,8 +186,9 @@ class OneRoundState:
 class OneRoundMemory:
     """A client's own network, its noise variances and its mean about the centre of the sums, empty unless asked for.
 
-    `sure`, ``[lag, source, target]``, are the probabilities of its edges, `undirected` those without a direction, and
-    `compared` is what joining was worth. Nothing of it ever leaves the client.
+    `sure`, ``[lag, source, target]``, are the probabilities of its edges, `error` the standard errors of their weights,
+    `undirected` those without a direction, and `compared` is what joining was worth. Nothing of it ever leaves the
+    client.
     """
 
     within: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -194,6 +196,7 @@ class OneRoundMemory:
     variance: Floats = field(default_factory=lambda: np.zeros(0))
     mean: Floats = field(default_factory=lambda: np.zeros(0))
     sure: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    error: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     undirected: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     compared: Floats = field(default_factory=lambda: NOT_COMPARED)
 
@@ -324,9 +327,13 @@ class OneRound(Method):
     # At a client.
 
     def prepare(self, table: Table) -> ClientTable:
-        """Cut the table into transitions; too few are refused."""
+        """Cut the table into transitions; too few are refused. A column that is constant here is taken for not held."""
         assert isinstance(table, Series)  # `check` saw the schema
-        check_table(table)
+        check_table(table, constants=True)
+        held = np.flatnonzero([len(np.unique(part[~np.isnan(part)])) > 1 for part in table.values.T])
+        if not len(held):
+            raise DataError([Problem("at least one column must vary, all are constant; leave the table out")])
+        table = table if len(held) == len(table.features) else table.select(features=[table.features[i] for i in held])
         partial = len(cut_transitions(table, self.lags, partial=True).values)
         if partial < self.minimum_rows:
             must = f"at least {self.minimum_rows} rows are needed, because sums over a few reveal them, got {partial}"
@@ -411,7 +418,9 @@ class OneRound(Method):
         count, columns = knowledge.variables, lagged_columns(own.held, knowledge.variables, self.lags)
         stream, options = Rng(common["stream"]), SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
         share, known = common["share"], knowledge.only(own.held)
-        found = learn_personal(gram.only(columns), others.only(columns), share, known, stream("personal"), options)
+        mine, theirs = gram.only(columns), others.only(columns)
+        found = learn_personal(mine, theirs, share, known, stream("personal"), options)
+        errors = weight_errors(borrow(mine, theirs, share)[0], Network(found.within, found.across), found.variance)
         stacked = np.concatenate([found.within[None], found.across])
         sure = np.zeros((0, 0, 0))
         if len(own.held) <= MOST_VARIABLES:
@@ -423,7 +432,7 @@ class OneRound(Method):
         undirected = embed(found.undirected, own.held, count)
         return replace(
             memory, within=weights[0], across=weights[1:], variance=variance, mean=gram.mean, sure=sure,
-            undirected=undirected,
+            error=embed(np.sqrt(common["design"]) * errors, own.held, count), undirected=undirected,
         )  # fmt: skip
 
     def own_rows(self, prepared: ClientTable, names: Sequence[str], *, gaps: bool) -> OwnRows:
@@ -432,6 +441,8 @@ class OneRound(Method):
         if gaps:
             rows = cut_transitions(table, self.lags, self.half_life, partial=True)
         held = np.array([place for place, name in enumerate(names) if name in table.features], dtype=np.intp)
+        if not gaps and len(held) < len(names):
+            raise DataError("every variable must be held, as by all who answered first; leave the table out")
         mine = np.array([table.features.index(names[place]) for place in held], dtype=np.intp)
         values = rows.values[:, lagged_columns(mine, len(table.features), self.lags)]
         whole = np.flatnonzero(~np.isnan(values).any(axis=1))
@@ -466,6 +477,7 @@ class OneRound(Method):
             prepared = self.prepare(table)
         except DataError as error:
             raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
+        table = prepared.table
         gaps = state.gaps or prepared.incomplete or len(table.features) < len(state.variables)
         own = self.own_rows(prepared, state.variables, gaps=gaps)
         if state.levels != "common":
@@ -546,7 +558,7 @@ class OneRound(Method):
         Both, and their squared difference, are summed over the judged rows; zeros where all clients hold the same.
         """
         shared = np.flatnonzero(common["shared"])
-        if not 0 < len(shared) < knowledge.variables:
+        if not 0 < len(shared) < knowledge.variables or not np.isin(shared, own.held).all():
             return np.zeros(3)
         columns = lagged_columns(shared, knowledge.variables, self.lags)
         covariance = common["covariances"][0][np.ix_(columns, columns)]
@@ -822,7 +834,9 @@ class OneRound(Method):
         for line in self.notes(state):
             warn(line, AdviceWarning)
         own = {
-            name: ClientNetwork(state.network(memory), state.as_shown(memory.undirected), state.as_shown(memory.sure))
+            name: ClientNetwork(
+                state.network(memory), *map(state.as_shown, (memory.undirected, memory.sure, memory.error))
+            )
             for name, memory in outcome.memories.items()
             if memory.within.size
         }

@@ -46,7 +46,8 @@ def plot_networks(found: Network, truth: Network | None = None, undirected: Bool
     shown, few = _strongest(strength, _MOST_VARIABLES), _strongest(strength, _MOST_VARIABLES_AS_SLICES)
     count = len(shown)
     side = max(3.3, 0.19 * count + 1.2)
-    figure, panels = make_panels(found.lags + 2, columns=max(1, int(10.5 // side)), size=(side, side))
+    lines = -(-(found.lags + 2) // max(1, int(10.5 // side)))
+    figure, panels = make_panels(found.lags + 2, columns=-(-(found.lags + 2) // lines), size=(side, side))
     open_ends = None if undirected is None else undirected[np.ix_(few, few)]
     names = [found.variables[place] for place in few]
     plot_slices(found.among(names), ax=panels[0], truth=truth and truth.among(names), undirected=open_ends)

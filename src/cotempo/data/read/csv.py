@@ -118,7 +118,8 @@ def read_csv(path: Path, limit: int, missing: Sequence[str | float] = (), decima
     guessed = f"not UTF-8, read as {WINDOWS} (Windows, Western Europe)" if encoding == WINDOWS else ""
     if separator == ",":
         return table, guessed
-    guessed += "; " * bool(guessed) + f"cells are separated by {separator!r}"
+    if separator != "\t" or not path.name.lower().endswith((".tsv", ".tsv.gz")):
+        guessed += "; " * bool(guessed) + f"cells are separated by {separator!r}"
     if decimal:
         return table, guessed
     places = {str(place): column for place, column in enumerate(table.columns)}  # names may not differ yet

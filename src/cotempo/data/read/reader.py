@@ -26,6 +26,8 @@ from cotempo.errors import DataError, nearest
 from cotempo.typing import Indices
 
 Part = TypeVar("Part")
+#: Names that are at least so much alike are spellings of one another.
+MISSPELT = 0.8
 
 
 def read_sheets(
@@ -76,7 +78,7 @@ def read_sheets(
     everywhere = replace(reading, seen=set[str]().union(reading.seen, *(own.seen for own in readings.values())))
     _check_columns(everywhere, None)
     for name in everywhere.without:
-        if name not in everywhere.seen:
+        if name.strip() not in everywhere.seen:
             must = f"no column is called {name!r}, as without= says{nearest(name, everywhere.seen)}"
             reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(everywhere.seen)))}")
     if time == "time":  # windows are of some clients, or of all together
@@ -87,16 +89,23 @@ def read_sheets(
 def _check_named(reading: Reading, sheets: list[set[str]]) -> None:
     """Note clients in options by client that are not there, if others are there that the option does not name.
 
-    A source less than usual may be missing; one without columns or a zone of its own has been misspelt.
+    One that is spelt nearly like such another has been misspelt; any other may be missing, and is warned of.
     """
     by_client = {"columns": reading.by_client, "zone": reading.zone, "date_format": reading.date_format}
     for option, given in by_client.items():
-        folded = {name.casefold() for name in given} if isinstance(given, Mapping) else set()
-        if folded and any(not {name.casefold() for name in names} & folded for names in sheets):
-            known = sorted(set[str]().union(*sheets))
-            if unknown := [name for name in given if name.casefold() not in {each.casefold() for each in known}]:
-                sources, listed = (", ".join(map(quote, names)) for names in (known, unknown))
-                reading.problems.add(f"{option}= must name sources that are there ({sources}), got {listed}")
+        if not isinstance(given, Mapping):
+            continue
+        named = {name.casefold() for name in given}
+        unnamed = [name for names in sheets if not {each.casefold() for each in names} & named for name in names]
+        known = sorted(set[str]().union(*sheets))
+        there = {name.casefold() for name in known}
+        unknown = [name for name in given if name.casefold() not in there] if unnamed else []
+        if any(nearest(name, unnamed, MISSPELT) for name in unknown):
+            sources, listed = (", ".join(map(quote, names)) for names in (known, unknown))
+            reading.problems.add(f"{option}= must name sources that are there ({sources}), got {listed}")
+        elif unknown:
+            others = f"{option}= names others, which are not there ({list_names(unknown)})"
+            reading.remark(f"{others}: these are read as without it", list_names(sorted(unnamed)))
 
 
 def _check_columns(reading: Reading, client: str | None) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
+from cotempo.data.read.signs import is_repeat
 from cotempo.data.read.times import TWICE_OR_NEVER
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS
@@ -109,6 +110,8 @@ def _refuse_repeated_times(grouped: Grouped) -> None:
     repeated = (np.diff(grouped.group[order]) == 0) & (np.diff(grouped.times.values[order]) == 0)
     twin = dict(zip(order[1:][repeated].tolist(), order[:-1][repeated].tolist(), strict=True))
     must = "must differ inside a sequence, got the time of row {} again"
+    if "sequence" not in sheet.columns and (apart := [name for name in sheet.columns if is_repeat(name)]):
+        must += f"; pass columns={{{{'sequence': {apart[0]!r}}}}} if that column tells sequences apart"
     sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(sheet.row_number(twin[row])), "time")
 
 

@@ -23,6 +23,8 @@ MOST_ROWS_PER_RULE = 1000
 DATE = re.compile(r"\s*\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?!\d)")
 DECIMALS = (",", ".")
 HOURS = ("first", "second")
+TIME_AS_NAME = re.compile(r"(t_?)?\d+([.,]\d+)?\s*(s|sec|m|min|h|hr|hrs|hours?|d|days?)?|\d{4}-\d\d-\d\d([ t].*)?")
+MANY_TIMES = 4
 MEANINGS = ("client", "time", "sequence", "author", "event")  # of columns
 
 Columns = Mapping[str, str | Mapping[str, str]]
@@ -97,7 +99,7 @@ class Reading:
     @property
     def named(self) -> dict[str, str]:
         """What columns are called in one source."""
-        return {name: called for name, called in (self.columns or {}).items() if isinstance(called, str)}
+        return {name: called.strip() for name, called in (self.columns or {}).items() if isinstance(called, str)}
 
     @property
     def local_zone(self) -> str:
@@ -131,7 +133,8 @@ class Reading:
     def rename(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         """Return the columns of a source under the names that readers know."""
         self.seen.update(columns)
-        columns = {name: values for name, values in columns.items() if name not in self.without}
+        left_out = {name.strip() for name in self.without}
+        columns = {name: values for name, values in columns.items() if name not in left_out}
         new = {old: name for name, old in self.named.items() if old in columns}
         renamed = [new.get(name, name) for name in columns]
         problems = Problems()
@@ -242,6 +245,8 @@ class Sheet:
             others = [column for column in present if column not in MEANINGS]
             dates = [called.get(column, column) for column, values in self.columns.items() if _seems_dates(values)]
             near = f" (did you mean {dates[0]!r}?)" if name == "time" and dates else nearest(wanted, others)
+            if name == "time" and 2 * sum(map(looks_like_a_time, present)) > max(len(present), MANY_TIMES):
+                advice = "; are times the names of columns? transpose it, frame.set_index(...).T, and add a column time"
             self.note(f"a column {wanted!r} must be there{near}{advice}", name)
         if not missing and self.rows == 0:
             self.note("a table must have at least one row")
@@ -334,6 +339,17 @@ class Sheet:
 def _of_client(given: Mapping[str, Any], client: str, default: Any) -> Any:
     """Return what is given for a client, whose name may be written in other capitals."""
     return next((each for name, each in given.items() if name.casefold() == client.casefold()), default)
+
+
+def looks_like_a_time(name: str) -> bool:
+    """Return whether the name of a column is a time, as in a table that lies on its side.
+
+    Examples
+    --------
+    >>> [looks_like_a_time(name) for name in ("12h", "t30", "2026-03-01 08:00", "gene", "p53")]
+    [True, True, True, False, False]
+    """
+    return TIME_AS_NAME.fullmatch(name.strip().lower()) is not None
 
 
 def _all_mappings(given: Mapping[str, Any]) -> bool:

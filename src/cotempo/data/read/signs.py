@@ -10,6 +10,7 @@ import pyarrow.compute as compute
 from cotempo.typing import Floats
 
 USUAL = ("", "na", "n/a", "nan", "null", "none")
+REPEATS = ("replicate", "repeat", "rep", "batch", "run", "plate", "experiment", "series", "subject", "patient")
 MOST_SIGNS = 3  # different texts among the numbers of a column that may all mean missing
 
 
@@ -37,9 +38,16 @@ def other_signs(column: str, texts: list[str]) -> str:
     """Return what to do about texts in a column of numbers: decimal commas, or a few signs that mean missing."""
     if all(re.fullmatch(r"[+-]?[\d.]*,[\d,.]+", text) for text in texts):
         return "; pass decimal=',' if these are decimal commas, decimal='.' if commas mark thousands"
+    if is_repeat(column):
+        return f"; pass columns={{'sequence': {column!r}}} if that tells sequences apart, or without={[column]}"
     signs = list(dict.fromkeys(texts))
     missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
     return f"; pass {missing}without={[column]}"
+
+
+def is_repeat(column: str) -> bool:
+    """Return whether a column is called as what tells repetitions of one measurement apart."""
+    return column.strip().lower() in REPEATS
 
 
 def _text(sign: str | float) -> str:

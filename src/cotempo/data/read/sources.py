@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from cotempo.data.problems import Problems, client_name_error, duplicates, quote
+from cotempo.data.problems import Problems, client_name_error, duplicates, list_names, quote
 from cotempo.data.read.csv import read_csv, read_header
 from cotempo.data.read.decimals import with_points
 from cotempo.data.read.jsonl import read_jsonl
@@ -19,11 +19,12 @@ from cotempo.data.read.parquet import parquet_names, read_parquet
 from cotempo.data.read.sheet import LIMIT, Reading, Sheet, decoded, is_text
 from cotempo.errors import DataError, Problem
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet", ".jsonl")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".jsonl")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
-FIRST_ROWS = {".csv": 2, ".csv.gz": 2, ".parquet": 0, ".jsonl": 1}  # as people count; a CSV has a header
+FIRST_ROWS = {".parquet": 0, ".jsonl": 1}  # as people count
 INDEXED = ("client", "sequence", "time")
 WINDOWS, ALL_WINDOWS = ".windows", "windows"
+FIRST_OF_TEXT = 2  # after a header
 TRUTH = "truth.csv"
 NOTES, NOTE_SUFFIXES = ("README", "LICENSE"), (".md", ".toml", ".html")
 LINK = "{} must not be a link that leads out of its folder; copy the file"
@@ -145,7 +146,10 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     if isinstance(source, list):
         return _load_sequences(source, client or "client", reading)
     if not isinstance(source, Path):
-        columns = reading.rename(_as_numbers(_columns_of(source, reading), reading))
+        found = _columns_of(source, reading)
+        names = _without_blanks([*found], reading, client or "client")
+        _check_names(names)
+        columns = reading.rename(_as_numbers(dict(zip(names, found.values(), strict=True)), reading))
         return Sheet(reading, columns, 0, client or "client", one_client=client is not None)
     suffix, limit = _suffix(source), reading.limit
     if not source.is_file():
@@ -168,9 +172,10 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
         table, guessed = read_csv(source, limit, reading.missing, reading.decimal)
     if guessed:
         reading.remark(guessed, source.name)
-    _check_names(table.column_names)
-    columns = reading.rename(_as_numbers(dict(zip(table.column_names, table.columns, strict=True)), reading))
-    first_row = FIRST_ROWS[suffix]
+    names = _without_blanks(table.column_names, reading, source.name)
+    _check_names(names)
+    columns = reading.rename(_as_numbers(dict(zip(names, table.columns, strict=True)), reading))
+    first_row = FIRST_ROWS.get(suffix, FIRST_OF_TEXT)
     return Sheet(reading, columns, first_row, client or _stem(source), one_client=client is not None)
 
 
@@ -207,13 +212,17 @@ def column_names(source: Any) -> list[str]:
     problems.raise_any()
     if not parts:
         raise DataError("a source must have at least one part, got an empty list or mapping")
-    if not isinstance(parts[0], Path):
-        return list(_columns_of(parts[0], Reading()))
-    if not parts[0].is_file():
-        load(parts[0], None, Reading())
-    if _suffix(parts[0]) == ".jsonl":
-        return list(read_jsonl(parts[0]).column_names)
-    return parquet_names(parts[0]) if _suffix(parts[0]) == ".parquet" else read_header(parts[0], LIMIT)[0]
+    return [name.strip() for name in _names_of(parts[0])]
+
+
+def _names_of(part: Any) -> list[str]:
+    if not isinstance(part, Path):
+        return list(_columns_of(part, Reading()))
+    if not part.is_file():
+        load(part, None, Reading())
+    if _suffix(part) == ".jsonl":
+        return list(read_jsonl(part).column_names)
+    return parquet_names(part) if _suffix(part) == ".parquet" else read_header(part, LIMIT)[0]
 
 
 def _path(source: Any) -> Any:
@@ -303,6 +312,14 @@ def _one_zone(values: pa.ChunkedArray, series: nw.Series[Any]) -> pa.ChunkedArra
     if None in zones:
         raise ValueError("dates with and without a time zone")
     return values if len(zones) == 1 else values.cast(pa.timestamp(values.type.unit, "UTC"))
+
+
+def _without_blanks(names: list[str], reading: Reading, source: str) -> list[str]:
+    """Return names of columns without blanks around them, and say so."""
+    bare = [name.strip() for name in names]
+    if changed := [name for name in names if name != name.strip()]:
+        reading.remark(f"blanks around names of columns are left out: {list_names([*map(quote, changed)])}", source)
+    return bare
 
 
 def _check_names(names: list[str]) -> None:

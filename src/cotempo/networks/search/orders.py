@@ -182,6 +182,10 @@ def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int
     left, past, mixed = gram[:variables, :variables], gram[variables:, variables:], gram[variables:, :variables]
     if len(past):  # take off what the lags explain; a slight ridge keeps short series solvable
         left = left - mixed.T @ np.linalg.solve(past + 1e-6 * np.diag(past.diagonal()), mixed)
+    # Rounding may leave less than nothing of what the lags explain wholly, where rows are few.
+    least = 10.0**-DIGITS * gram.diagonal()[:variables] + 1e-300
+    some = left.diagonal() > least
+    left = np.where(np.outer(some, some), left, np.diag(least))
     if scaled:
         spread = np.sqrt(left.diagonal())
         left = left / np.outer(spread, spread)

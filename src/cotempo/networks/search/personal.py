@@ -22,11 +22,16 @@ def learn_personal(
     are ambiguous. The options should ask for the Bayesian evidence whatever the rows: a penalty that counts borrowed
     rows as own ones selects too little.
     """
+    return learn_order(*borrow(own, others, share), knowledge, rng, options)
+
+
+def borrow(own: Gram, others: Gram, share: float) -> tuple[Floats, float]:
+    """Return the Gram of own and borrowed rows, and how many these are."""
     borrowed = min(share * own.rows, others.rows)
     gram = own.gram + 1e-9 * np.diag(own.gram.diagonal() + others.gram.diagonal() / max(others.rows, 1.0))
     if borrowed > 0:
         gram = gram + others.gram * (borrowed / others.rows)
-    return learn_order(gram, own.rows + max(borrowed, 0.0), knowledge, rng, options)
+    return gram, own.rows + max(borrowed, 0.0)
 
 
 def score_shares(
