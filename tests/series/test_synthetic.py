@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,52 @@ def test_constant_columns_and_distributions_are_kept():
     assert drawn[:, 1].min() >= table[:, 1].min()
     ours, real = (np.quantile(part[:, 1], [0.1, 0.5, 0.9]) for part in (drawn, table))
     assert np.allclose(ours, real, rtol=0.15)
+
+
+def plant(rows: int, seed: int) -> np.ndarray:
+    """Temperature and load with a day, oil that follows them, a pump and its flow."""
+    stream, hours = np.random.default_rng(seed), np.arange(rows) / 2
+    slow, share = np.zeros(rows), np.exp(-0.5 / 12)
+    for row in range(1, rows):
+        slow[row] = share * slow[row - 1] + 2 * np.sqrt(1 - share**2) * stream.normal()
+    air = 9 + 6 * np.sin((hours - 9) * np.pi / 12) + slow
+    load = 50 + 10 * np.sin((hours - 7) * np.pi / 12) + stream.normal(size=rows)
+    oil = 30 + 0.4 * load + 0.3 * air + 0.3 * stream.normal(size=rows)
+    pump = (load > 53).astype(float)
+    flow = np.abs(pump * (70 + 2 * stream.normal(size=rows)) + 0.02 * stream.normal(size=rows))
+    return np.column_stack([air, load, oil, pump, flow])
+
+
+def steps_of(windows: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.nanmean(np.diff(windows, axis=1) ** 2, axis=(0, 1)))
+
+
+@pytest.mark.parametrize(("rows", "window", "missing"), [(144, None, 0.0), (144, 24, 0.0), (700, 24, 0.3)])
+def test_windows_are_as_rough_as_the_table_also_with_few_rows_and_missing_cells(rows, window, missing):
+    values = plant(rows, seed=3)[:, :3]
+    holes = np.where(np.random.default_rng(4).random(values.shape) < missing, np.nan, values)
+    drawn = windows_of(ct.SeriesMoments(window=window).fit(Series.from_arrays(holes)).sample(100), 100)
+    assert np.allclose(steps_of(drawn), steps_of(values[None]), rtol=0.3)
+
+
+def test_short_sequences_are_as_rough_in_windows():
+    pieces = [plant(12, seed)[:, :3] + seed % 5 for seed in range(30)]
+    drawn = windows_of(ct.SeriesMoments().fit(Series.from_arrays(pieces)).sample(100), 100)
+    assert np.allclose(steps_of(drawn), steps_of(np.array(pieces)), rtol=0.35)
+
+
+def test_a_flow_does_not_contradict_its_pump_and_nothing_lies_between_on_and_off():
+    values = plant(800, seed=5)
+    drawn = ct.SeriesMoments(window=24).fit(Series.from_arrays(values)).sample(100).values
+    assert {*np.unique(drawn[:, 3])} == {0.0, 1.0}
+    assert drawn[drawn[:, 3] == 0, 4].max() < 0.2
+    assert drawn[drawn[:, 3] == 1, 4].min() > 50
+
+
+def test_windows_unlike_the_table_are_warned_of(recwarn):
+    model = ct.SeriesMoments(window=24).fit(Series.from_arrays(plant(400, seed=6)[:, :3]))
+    model.sample(50)
+    assert not [each for each in recwarn if "moves unlike" in str(each.message)]
+    rough = replace(model, marginals=replace(model.marginals, lags=model.marginals.lags * np.eye(3)[None] * 0.2))
+    with pytest.warns(UserWarning, match="'x0' of synthetic windows moves unlike the table's: .* instead of .*"):
+        rough.sample(50)

@@ -521,7 +521,9 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
         errors = [float(part.sum()) / cells for part in (choice.alone, choice.together)]
         compared = np.array([*errors, block_error(choice.alone - choice.together, cells)])
         lines, pooled = choice.lines / cells, choice.pooled / cells
-    marginals = Marginals.of(rows, kept_own["window"]) if len(own) == count else None
+    marginals = None
+    if len(own) == count:
+        marginals = Marginals.of(rows, process, kept_own.get("units", units), kept_own["window"])
     clock = prepared.rows.clock
     pieces = [clock[first:end] for first, end in prepared.rows.bounds] if len(clock) else []
     gone = np.isnan(prepared.rows.values)

@@ -14,7 +14,8 @@ from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.fitted import FilledRows, FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.marginals import DEVIATIONS, Marginals
+from cotempo.series.moments.latent import DEVIATIONS
+from cotempo.series.moments.marginals import Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL, calibrate, choose, split, try_priors
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
 from cotempo.series.settings import SeriesSettings
@@ -25,6 +26,7 @@ from cotempo.typing import Floats
 CELLS, FEWEST_ROWS, MOST_ROWS = 680, 4, 97
 WINDOW = Field(default=None, ge=4, description=f"Rows of a window; by default {CELLS} cells, at most {MOST_ROWS} rows.")
 SWEEP_DIVISOR = 4
+FEWEST_STEPS, MOST_ROUGH = 200, 1.5
 LEVEL_VARIANCE, PRIOR_PAIRS, EIGENVALUE_FLOOR = 1e4, 20, 1e-3
 
 
@@ -63,7 +65,8 @@ class SeriesMoments(Settings):
         calibration = calibrate(trial, stage.units, held, window)
         order = np.arange(len(table.features))
         known = (table.features, order, window, calibration, Timing.of(table))
-        return MomentsModel(*known, stage.units, stage.process, Marginals.of(rows, window))
+        marginals = Marginals.of(rows, stage.process, stage.units, window)
+        return MomentsModel(*known, stage.units, stage.process, marginals)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +98,18 @@ class MomentsModel(FittedSeries):
 
     def _sample(self, count: int, rows: int, seed: int) -> Floats:
         stream, marginals = Rng(seed, "sample")("draws"), self.marginals
-        return marginals.values(marginals.draw(count, rows, stream).reshape(-1, len(self.features)), self.units)
+        drawn = marginals.values(marginals.draw(count, rows, stream).reshape(-1, len(self.features)), self.units)
+        self._warn_of_steps(drawn.reshape(count, rows, -1))
+        return drawn
+
+    def _warn_of_steps(self, drawn: Floats) -> None:
+        """Warn where synthetic windows are rougher or smoother than the table learned from."""
+        if not len(self.marginals.steps) or drawn[:, 1:, 0].size < FEWEST_STEPS:
+            return
+        made, real = np.sqrt((np.diff(drawn, axis=1) ** 2).mean(axis=(0, 1))), self.marginals.steps
+        for place in np.flatnonzero((made > MOST_ROUGH * real) | (MOST_ROUGH * made < real)):
+            apart = f"{made[place]:.3g} instead of {real[place]:.3g} from row to row"
+            warn(f"column {self.features[self.order[place]]!r} of synthetic windows moves unlike the table's: {apart}")
 
 
 @dataclass(frozen=True)

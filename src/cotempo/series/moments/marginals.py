@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from cotempo.series.filling.factor_models import nearest_correlation
-from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, mean_products
+from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian, mean_products
+from cotempo.series.moments.latent import (
+    DEVIATIONS,
+    EMPTY_SHARE,
+    find_jump,
+    find_leaders,
+    join_pieces,
+    normal_values,
+    smooth_lags,
+)
 from cotempo.series.moments.moments import Units, WindowMoments
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 
-#: Deviations of a normal value at whose probabilities quantiles are kept.
-DEVIATIONS = np.linspace(-4, 4, 201)
 REPAIRS, LEAST_EIGENVALUE = 5, 1e-6
-HERMITE_ORDERS, HERMITE_POINTS = 15, 2000
 
 
 @dataclass(frozen=True)
@@ -24,9 +31,10 @@ class Marginals:
     """What synthetic rows follow: a stationary Gaussian copula with an owner's own distributions as marginals.
 
     `quantiles` has each feature's at `DEVIATIONS`, ``(features, quantiles)``. `lags` has the
-    correlations of normal values with those so many rows before, ``(window, features, features)``, that make values
-    correlated as the owner's are. Where nothing is known of an owner `quantiles` is empty, and `lags` are covariances
-    of values in `Units`.
+    correlations of normal values with those so many rows before, ``(window, features, features)``, whose steps make the
+    owner's. `leaders` is as of `find_leaders`, and `steps` has each feature's usual step from row to row; empty where
+    unknown. Where nothing is known of an owner `quantiles` is empty, too, and `lags` are covariances of values in
+    `Units`.
 
     The process that fills gaps would not do: in it levels hardly pull back, so that windows would wander away from
     where they begin.
@@ -34,24 +42,19 @@ class Marginals:
 
     quantiles: Floats
     lags: Floats
+    leaders: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    steps: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, rows: SeriesRows, window: int) -> Marginals:
-        """Measure rows in the units of the data, each of whose features was measured somewhere."""
-        seen = ~np.isnan(rows.values)
-        quantiles = np.nanquantile(rows.values, norm.cdf(DEVIATIONS), axis=0).T
-        count = seen.sum(axis=0)
-        away = np.where(seen, rows.values - np.where(seen, rows.values, 0.0).sum(axis=0) / count, 0.0)
-        spread = np.sqrt((away**2).sum(axis=0) / count)
-        scores = away / np.where(spread > 0, spread, 1.0)
-        place = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(length) for length in rows.lengths)])
-        known, features = seen.astype(np.float64), scores.shape[1]
-        lags = np.zeros((window, features, features))
-        for lag in range(window):
-            later = np.flatnonzero(place >= lag)
-            pairs = known[later].T @ known[later - lag]
-            lags[lag] = scores[later].T @ scores[later - lag] / np.maximum(pairs, 1.0)
-        return cls(quantiles, normal_correlations(lags, quantiles))
+    def of(cls, rows: SeriesRows, process: Gaussian, units: Units, window: int) -> Marginals:
+        """Measure rows in the units of the data, each of whose features was measured somewhere; the process fills."""
+        quantiles = np.nanquantile(rows.values, norm.cdf(DEVIATIONS), axis=0, method="inverted_cdf").T
+        whole = join_pieces(rows, process, units, window)
+        steps = np.diff(rows.values, axis=0)
+        steps[[end - 1 for _, end in rows.bounds[:-1]]] = np.nan
+        size = np.sqrt(np.nansum(steps**2, axis=0) / np.maximum((~np.isnan(steps)).sum(axis=0), 1))
+        lags = smooth_lags(normal_values(whole, quantiles, window), window)
+        return cls(quantiles, lags, find_leaders(rows.values, quantiles), size)
 
     @classmethod
     def of_moments(cls, moments: WindowMoments) -> Marginals:
@@ -102,11 +105,31 @@ class Marginals:
         return np.asarray(table * np.outer(np.tile(scale, window), np.tile(scale, window)))
 
     def values(self, normal: Floats, units: Units) -> Floats:
-        """Give rows drawn, ``(rows, features)``, the owner's distributions."""
+        """Give rows drawn, ``(rows, features)``, the owner's distributions; columns that go together do so."""
         if not len(self.quantiles):
             return units.undo(normal)
-        both = zip(normal.T, self.quantiles, strict=True)
-        return np.column_stack([np.interp(column, DEVIATIONS, own) for column, own in both])
+        normal = normal.copy()
+        for column, leader in enumerate(self.leaders):
+            if leader:
+                middles = [_middle(self.quantiles[each]) for each in (column, abs(leader) - 1)]
+                led = np.sign(leader) * (normal[:, abs(leader) - 1] - middles[1])
+                apart = led * (normal[:, column] - middles[0]) < 0
+                normal[apart, column] = middles[0] + led[apart]
+        return np.column_stack([_quantile(*each) for each in zip(normal.T, self.quantiles, strict=True)])
+
+
+def _middle(quantiles: Floats) -> float:
+    """Return the deviation at which a column with two sides changes from one to the other."""
+    place = find_jump(quantiles)
+    return float(DEVIATIONS[place : place + 2].mean())
+
+
+def _quantile(normal: Floats, quantiles: Floats) -> Floats:
+    """Return quantiles at the probabilities of normal values, none of them where the range is empty."""
+    place = np.interp(normal, DEVIATIONS, np.arange(len(DEVIATIONS)))
+    empty = np.diff(quantiles) > EMPTY_SHARE * (quantiles[-1] - quantiles[0])
+    inside = np.minimum(place.astype(np.intp), len(empty) - 1)
+    return np.interp(np.where(empty[inside], np.round(place), place), np.arange(len(DEVIATIONS)), quantiles)
 
 
 def _spread_lags(lags: Floats) -> Floats:
@@ -115,30 +138,3 @@ def _spread_lags(lags: Floats) -> Floats:
     place = np.arange(len(lags))
     side = len(lags) * lags.shape[1]
     return np.asarray(both[place[:, None] - place + len(lags) - 1].swapaxes(1, 2).reshape(side, side))
-
-
-def normal_correlations(related: Floats, quantiles: Floats) -> Floats:
-    r"""Return the correlations that normal values need so that values with given distributions have `related`.
-
-    With the Hermite coefficients :math:`c_k` of a feature's quantile function, normal values with a correlation
-    :math:`\rho` make values with a covariance of :math:`\sum_{k \ge 1} c_k c'_k \rho^k` (Cario and Nelson, 1997).
-    """
-    normal = norm.ppf((np.arange(HERMITE_POINTS) + 0.5) / HERMITE_POINTS)
-    values = np.array([np.interp(normal, DEVIATIONS, each) for each in quantiles])
-    values = values - values.mean(axis=1, keepdims=True)
-    spread = values.std(axis=1, keepdims=True)
-    values = values / np.where(spread > 0, spread, 1.0)
-    basis = [np.ones_like(normal), normal]
-    for order in range(1, HERMITE_ORDERS):
-        basis.append((normal * basis[-1] - np.sqrt(order) * basis[-2]) / np.sqrt(order + 1))
-    weights = values @ np.array(basis[1:]).T / HERMITE_POINTS
-    size = np.sqrt((weights**2).sum(axis=1, keepdims=True))
-    weights = weights / np.where(size > 0, size, 1.0)
-    tried = np.linspace(-1, 1, 401)
-    powers = tried ** np.arange(1, HERMITE_ORDERS + 1)[:, None]
-    found = np.zeros_like(related)
-    for one in range(len(quantiles)):
-        for other in range(len(quantiles)):
-            made = np.maximum.accumulate((weights[one] * weights[other]) @ powers)
-            found[:, one, other] = np.interp(related[:, one, other], made, tried)
-    return found

@@ -28,7 +28,8 @@ from cotempo.series.fedmoments import MomentsMemory, MomentsState, NamedRows
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.marginals import DEVIATIONS, Marginals
+from cotempo.series.moments.latent import DEVIATIONS
+from cotempo.series.moments.marginals import Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL
 from cotempo.series.moments.moments import Units, WindowMoments
 from cotempo.series.seriesmoments import MomentsModel
