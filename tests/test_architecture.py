@@ -126,7 +126,7 @@ def test_nothing_pickles_but_hosted_clients_the_checks_and_the_reader_that_admit
 
 
 # Public functions whose options are named one by one, so that editors complete them.
-LONG = {"fit", "make_networks", "predict", "read_series"}
+LONG = {"fit", "make_networks", "predict", "read_events", "read_series"}
 
 
 def definitions(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:

@@ -6,7 +6,7 @@ import pytest
 from cotempo.data import Events
 from cotempo.errors import AdviceWarning
 from cotempo.events import FedPP
-from cotempo.events.curves.course import Course
+from cotempo.events.curves.course import LevelCourse
 from cotempo.federation.fitted import load
 
 WEEKS, WEEK = 12, 168.0
@@ -14,9 +14,9 @@ RATES = {"large": 4.0, "middle": 1.5, "small": 1.0}
 RNG = np.random.default_rng
 
 
-def course(levels: list[float], per_block: float, seed: int) -> Course:
+def course(levels: list[float], per_block: float, seed: int) -> LevelCourse:
     seen = RNG(seed).poisson(per_block * np.array(levels)).astype(float)
-    return Course(0.0, WEEK, seen, np.full(len(seen), seen.mean()))
+    return LevelCourse(0.0, WEEK, seen, np.full(len(seen), seen.mean()))
 
 
 def fit(growth: float, seed: int):

@@ -1,4 +1,4 @@
-r"""Course: how a client's level of a curve that repeats moved over its own windows, and where it goes from their end.
+r"""LevelCourse: how a client's level of a curve that repeats moved over its windows, and where it goes from their end.
 
 A curve of one period has one level. In blocks of full periods, counted back from the end, the client compares its
 events with what that level expects: the logarithm of the ratio is a random walk with steps of deviation :math:`q`, each
@@ -26,7 +26,7 @@ VAGUE, SURE, WORTH = 10.0, 3.0, 0.1
 
 
 @dataclass(frozen=True)
-class Course:
+class LevelCourse:
     """The `end` of a client's windows, the `width` of a block, and by block, its events and how many its level expects;
     without blocks where they would be too few."""
 
@@ -36,7 +36,7 @@ class Course:
     expected: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, record: Record, profile: RateProfile, rate: Floats) -> Course:
+    def of(cls, record: Record, profile: RateProfile, rate: Floats) -> LevelCourse:
         """Compare a record with its rate in the cells of a period."""
         end, period = float(record.end.max()), profile.period
         length = end - float(record.start.min())

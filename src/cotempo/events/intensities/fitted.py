@@ -375,7 +375,7 @@ class SharedCurve(DrawnIntensity):
     def inside(self, times: Floats) -> Floats:
         """Return the curve at the client's level, with its deviation; a smooth estimate changes within cells.
 
-        After the end of the client's windows the level is that of late (`Course`).
+        After the end of the client's windows the level is that of late (`LevelCourse`).
         """
         times = self.local(times)
         cell, curve = self._profile.place(times), self.curve

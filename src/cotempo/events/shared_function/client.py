@@ -13,7 +13,7 @@ from scipy.special import digamma
 from cotempo.data.clock import Clock
 from cotempo.events import base_measure
 from cotempo.events.base_measure import NONE, BaseMeasure, cells_of, read_design
-from cotempo.events.curves.course import Course
+from cotempo.events.curves.course import LevelCourse
 from cotempo.events.curves.timeline import LevelSetting, OwnRate, own_rate
 from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import DIMENSIONS, FeatureRows, dispersion, make_rows, moments
@@ -78,7 +78,7 @@ class FunctionMemory:
     seen: Floats
     waits: Mapping[str, Floats]
     compared: Floats
-    course: Course
+    course: LevelCourse
 
 
 def first_state(method: SharedFunction, clients: int, *, judged: bool = True) -> FunctionState:
@@ -94,7 +94,9 @@ def first_memory(events: float, exposure: float) -> FunctionMemory:
     """Return a memory without rows."""
     rows = FeatureRows(np.zeros((0, DIMENSIONS)), NONE, NONE, NONE.astype(bool))
     seen = np.array([events, exposure])
-    return FunctionMemory(np.zeros((2, 0)), rows, NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {}, NOT_COMPARED, Course())
+    return FunctionMemory(
+        np.zeros((2, 0)), rows, NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {}, NOT_COMPARED, LevelCourse()
+    )
 
 
 def without_function(state: FunctionState) -> FunctionState:
@@ -211,7 +213,9 @@ def with_course(state: FunctionState, record: Record, memory: FunctionMemory) ->
     profile = state.design.process("curve")
     assert isinstance(profile, RateProfile)
     return (
-        replace(memory, course=Course.of(record, profile, curve_rate(state, memory).rate)) if profile.closed else memory
+        replace(memory, course=LevelCourse.of(record, profile, curve_rate(state, memory).rate))
+        if profile.closed
+        else memory
     )
 
 
@@ -241,7 +245,7 @@ def _answer_compare(
     if method.compare and held.events >= FEWEST_HELD:
         alone_state, alone_memory = learn_alone(method, train)
         # What is held out may lie after the last that is learned from: no level of late, which the others have not.
-        alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen, course=Course()))
+        alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen, course=LevelCourse()))
         errors = np.array([error_of_gain(held, partial(likelihood, *models[kept]), alone) for kept in method.models])
         together = (gains[:, None, 0] + gains[None, :, 1]) / max(held.events, 1.0)
         worst = np.maximum(errors[:, None], errors[None, :])
