@@ -54,6 +54,9 @@ class Settings(BaseModel):
         fields = type(self).model_fields
         return [(n, v) for n, v in super().__repr_args__() if n is None or n not in fields or v != fields[n].default]
 
+    def __str__(self) -> str:
+        return repr(self)
+
     @classmethod
     def read(cls, values: Mapping[str, Any], subject: str) -> Self:
         """Return settings from the content of a file; errors begin with `subject`."""

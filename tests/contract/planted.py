@@ -73,6 +73,27 @@ class LeaksARow(Sound):
         return (Message({"move": rows[len(rows) // 2]}), memory) if question.step == 2 else (message, memory)
 
 
+class LeaksTheLargest(Sound):
+    """Sends the largest value of each column."""
+
+    def answer(self, question: Question, prepared: Any, memory: Memory, rng: Rng) -> tuple[Message, Memory]:
+        return Message({"move": prepared["rows"].max(axis=0)}), super().answer(question, prepared, memory, rng)[1]
+
+
+class LeaksTheLastRow(Sound):
+    """Sends the last row."""
+
+    def answer(self, question: Question, prepared: Any, memory: Memory, rng: Rng) -> tuple[Message, Memory]:
+        return Message({"move": prepared["rows"][-1].copy()}), super().answer(question, prepared, memory, rng)[1]
+
+
+class HasATypo(Sound):
+    """Fails at every client."""
+
+    def answer(self, question: Question, prepared: Any, memory: Memory, rng: Rng) -> tuple[Message, Memory]:
+        return Message({"move": prepared["rowz"][0]}), memory
+
+
 class LeaksThroughAMetric(LeaksARow):
     """Sends a row scaled by three, and shows it unscaled as a metric."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ def clients() -> dict[str, Series]:
 
 
 CAUGHT_BY = {
+    "HasATypo": "everyone_answers",
     "LeaksARow": "nothing_raw_crosses",
+    "LeaksTheLargest": "nothing_raw_crosses",
+    "LeaksTheLastRow": "nothing_raw_crosses",
     "LeaksThroughAMetric": "nothing_raw_crosses",
     "DependsOnOrder": "order_of_clients_is_irrelevant",
     "UsesAGlobalGenerator": "same_seed_same_bits",
@@ -43,6 +47,12 @@ def test_planted_bug_is_caught(name: str, clients: dict[str, Series], tmp_path: 
     method: Method = getattr(planted, name)()
     with pytest.raises(AssertionError):
         CHECKS[CAUGHT_BY[name]](method, clients, None, tmp_path)
+
+
+def test_an_error_of_the_method_is_told_as_it_is(clients: dict[str, Series]) -> None:
+    with pytest.raises(AssertionError, match="KeyError") as told:
+        check_method(planted.HasATypo(), clients)
+    assert "rowz" in "".join(traceback.format_exception(told.value))
 
 
 def test_a_loop_that_counts_duplicates_is_caught(

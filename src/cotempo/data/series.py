@@ -348,12 +348,16 @@ class Series(Table):
         return [rows.stop for _, rows in self._runs]
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
-        """Return the table with one row of many-digit numbers inside the range of each feature, and these numbers."""
+        """Return the table with many-digit numbers in three rows, and all numbers of over six decimals in it.
+
+        They are the first, the middle and the last row; the numbers lie inside the range of each feature.
+        """
         values = self.values.copy()
-        row = len(values) // 2
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        values[row] = low + (high - low) * (0.412356789123457 + 0.01 * number)
-        return replace(self, values=values), values[row].tolist()
+        for place, row in enumerate({0, len(values) // 2, len(values) - 1}):
+            values[row] = low + (high - low) * (0.412356789123457 + 0.01 * number + 0.1 * place)
+        found = np.concatenate([values[np.isfinite(values)], self.time])
+        return replace(self, values=values), found[np.round(found, 6) != found].tolist()
 
     def __repr__(self) -> str:
         unit = f", unit {self.unit}" if self.unit else ""

@@ -151,12 +151,13 @@ class Expect:
     With `sums=True` the server is given nothing but the weighted sum, so a secure sum can stand in for the plain one.
     With `is_opaque=True` the answer is masked or sealed, and records of it hold sizes only.
 
-    `rows` says how many rows an answer sums over, if its fields grow with them. Answers of large and small clients can
-    then be compared row by row: that is how robust reducers find a client that differs from all others. `alike` returns
-    by name what honest clients are alike in whatever their size and scale, which is compared more strictly. `scatter`
-    returns by name of a field, or ``"alike NAME"``, how much it varies by chance at a client of this size: few events
-    scatter more. `seen` returns by name of a field how many rows each of its values sums over, where clients may lack
-    some: what a client has no rows of is not compared.
+    `rows` says how many rows of the client's table an answer sums over, if its fields grow with them; over twice as
+    many as the client declared are refused. Answers of large and small clients can then be compared row by row: that is
+    how robust reducers find a client that differs from all others. `alike` returns by name what honest clients are
+    alike in whatever their size and scale, which is compared more strictly. `scatter` returns by name of a field, or
+    ``"alike NAME"``, how much it varies by chance at a client of this size: few events scatter more. `seen` returns by
+    name of a field how many rows each of its values sums over, where clients may lack some: what a client has no rows
+    of is not compared, and must be zero.
     """
 
     fields: Mapping[str, Spec]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cotempo.errors import MessageError
+from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import Ask, Expect, Message, Method, Question, Rng
 from cotempo.federation.shields import Shield
 from cotempo.privacy.discrete_gaussian import Uniforms, discrete_gaussian, share_deviation, system_uniforms
@@ -54,7 +54,9 @@ class Noise(Shield):
     @classmethod
     def among(cls, method: Method, shields: Sequence[Shield], path: Path | None = None) -> Noise:
         """Return the noise of a private form; in shares if one of the shields is the secure sum."""
-        assert isinstance(method, PrivateForm)
+        if not isinstance(method, PrivateForm):
+            must = "a method's `private` must return a cotempo.privacy.private_form.PrivateForm"
+            raise ParameterError(f"{must}, which says how noise is sized, got {type(method).__name__}")
         for shield in shields:
             if isinstance(shield, SecureSumShield):
                 shield.noised_phases = frozenset(method.budget)

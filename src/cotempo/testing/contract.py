@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cotempo.data import Table, make_events, make_posts, make_series
+from cotempo.errors import QuorumError
 from cotempo.federation.engine import Engine
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import (
@@ -72,6 +73,16 @@ def check(function: Callable[[Case], None]) -> Callable[[Case], None]:
 
     CHECKS[function.__name__] = run
     return function
+
+
+@check
+def everyone_answers(case: Case) -> None:
+    """Every client's answer is taken; otherwise its own error is the cause, as in `fit`."""
+    try:
+        with limit_threads(1):
+            list(drive(case.method, case.engine(), public=case.public, quorum=1.0))
+    except QuorumError as error:
+        raise AssertionError(str(error)) from error
 
 
 def check_method(method: Method, clients: Clients, public: Table | None = None) -> None:
