@@ -155,7 +155,8 @@ class Expect:
     then be compared row by row: that is how robust reducers find a client that differs from all others. `alike` returns
     by name what honest clients are alike in whatever their size and scale, which is compared more strictly. `scatter`
     returns by name of a field, or ``"alike NAME"``, how much it varies by chance at a client of this size: few events
-    scatter more.
+    scatter more. What clients are alike in may be a single logarithm: then this is how far honest ones of equal size
+    may be apart.
     """
 
     fields: Mapping[str, Spec]
@@ -167,9 +168,16 @@ class Expect:
     scatter: Callable[[Message], Mapping[str, Array]] | None = None
 
     def size_of(self, message: Message) -> float:
-        """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""
+        """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known.
+
+        Where answers are not summed their weights say nothing of them.
+        """
         rows = 1.0 if self.rows is None else float(self.rows(message))
-        return message.weight * rows if math.isfinite(rows) else 0.0
+        return self.weight_of(message) * rows if math.isfinite(rows) else 0.0
+
+    def weight_of(self, message: Message) -> float:
+        """Return what an answer is multiplied by in a sum; 1 where answers are not summed."""
+        return message.weight if self.sums else 1.0
 
 
 @dataclass(frozen=True)
