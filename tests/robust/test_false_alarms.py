@@ -51,7 +51,7 @@ def test_what_is_forgiven_a_small_client_hides_no_liar_from_pfdbnl() -> None:
         )
 
     honest = method.fit(clients, seed=3101, progress=False)
-    with pytest.warns(AdviceWarning, match="client-3 was left out of solve"):
+    with pytest.warns(AdviceWarning, match="client-3 was left out of .*solve"):
         lied_to = method.fit(clients, attack=ct.Attack("sign_flip", clients=(SMALL,)), seed=3101, progress=False)
     assert lied_to.suspects == (SMALL,)
     assert wrong(lied_to) <= wrong(honest) + 1
