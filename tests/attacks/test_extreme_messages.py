@@ -174,7 +174,12 @@ def test_extreme_but_valid_messages_do_not_end_a_run(name: str) -> None:
 
 
 def test_sums_of_a_point_process_are_compared_event_by_event() -> None:
-    assert max(changed("FedPointProcess", seed) for seed in (13, 26, 29)) <= 0.05
+    assert max(changed("FedPointProcess", seed) for seed in (0, 13, 26, 29, 134, 174)) <= 0.05
+
+
+@pytest.mark.parametrize(("name", "seed"), [("EdgeRanking", 1), ("EdgeRanking", 50), ("FDBNL", 124), ("FedMoments", 4)])
+def test_sums_of_no_rows_and_moments_of_another_scale_change_nothing(name: str, seed: int) -> None:
+    assert changed(name, seed) <= 0.05
 
 
 METHODS = [

@@ -205,3 +205,10 @@ def test_single_answers_are_screened_and_the_rest_is_kept() -> None:
     assert [failure.client for failure in found.failures] == ["c3"]
     assert "c3" not in found.names
     assert np.array_equal(found["c2"]["model"], models[2])
+
+
+def test_an_answer_that_is_not_summed_does_not_hide_behind_a_small_weight() -> None:
+    expect = Expect({"weights": Spec((50,))}, rows=lambda message: 1.0)
+    told = {f"client-{k}": Message({"weights": np.full(50, 1.0 + k / 10)}, weight=30.0) for k in range(7)}
+    told["liar"] = Message({"weights": np.full(50, 9.0)}, weight=1e-3)
+    assert [failure.client for failure in ask(told, SCREEN, expect).failures] == ["liar"]

@@ -161,3 +161,14 @@ def test_a_site_that_forges_the_sums_of_a_process_is_found(process, size):
             sums[:2] += sums[: len(sums) // (3 if process == "renewal" else 2)].sum() / 2
         told[name] = Message({"sums": sums})
     assert set(find_suspects(told, method.expects(state, "learn"))) == {"liar"}
+
+
+@pytest.mark.parametrize("events", [0.0, 3.0, 1000.0])
+@pytest.mark.parametrize(("times", "found"), [(1.0, set()), (5.0, set()), (1000.0, {"odd"})])
+def test_a_site_that_watched_far_too_long_is_found_however_few_its_events(events, times, found):
+    told = {
+        name: Message({"totals": np.array([number, 1000.0]), "gaps": np.zeros(240)})
+        for name, number in zip("abcd", (900.0, 1100.0, 1000.0, 1200.0), strict=True)
+    }
+    told["odd"] = Message({"totals": np.array([events, 1000.0 * times]), "gaps": np.zeros(240)})
+    assert set(find_suspects(told, expect_summary("describe"))) == found

@@ -25,6 +25,7 @@ from cotempo.events.curves.timeline import (
     find_level,
     profile,
 )
+from cotempo.events.processes.models import USUAL_RATES, time_for_an_event
 from cotempo.events.records.design import FeatureDesign, dispersion
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import FOLDS, OCTAVES, Record, Summary, gap_histogram, gap_quantiles, rounded_span
@@ -49,9 +50,8 @@ STRETCHES = 20
 MARGIN = 3.0
 # The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
 POISSON_FREEDOM = 5.0
-# Screening: how much longer tails of squared misfits are than a normal's, and how far logs of sizes of honest sites
-# may be apart: fifty times.
-TAIL, USUAL_SIZES = 2.0, 4.0
+# Screening: how much longer tails of squared misfits are than a normal's.
+TAIL = 2.0
 # Levels are drawn to that of all by a few events: the variance that this adds to the course of events.
 LEVELLED = 0.05
 # More than anything differs: which fold of a client holds a sequence is chance.
@@ -398,8 +398,7 @@ def _course(message: Message, curve: Floats) -> dict[str, Floats]:
 
 def _gap(message: Message) -> dict[str, Floats]:
     """Return the mean gap between a client's events."""
-    events, exposure = message["totals"]
-    return {"totals": np.log(np.maximum([exposure / (events + 1.0)], 1e-30))}
+    return {"totals": time_for_an_event(*message["totals"])}
 
 
 def _scatter_of_counts(message: Message, curve: Floats) -> dict[str, Floats]:
@@ -425,4 +424,4 @@ def _scatter_of_counts(message: Message, curve: Floats) -> dict[str, Floats]:
 
 def _scatter_of_gaps(message: Message) -> dict[str, Floats]:
     """Return how much counts of gaps vary; honest sites may be much smaller or larger than the others."""
-    return {"gaps": np.sqrt(np.maximum(message["gaps"], 0.0) + 1.0), "alike totals": np.array([USUAL_SIZES])}
+    return {"gaps": np.sqrt(np.maximum(message["gaps"], 0.0) + 1.0), "alike totals": np.array([USUAL_RATES])}

@@ -155,9 +155,10 @@ class Expect:
     many as the client declared are refused. Answers of large and small clients can then be compared row by row: that is
     how robust reducers find a client that differs from all others. `alike` returns by name what honest clients are
     alike in whatever their size and scale, which is compared more strictly. `scatter` returns by name of a field, or
-    ``"alike NAME"``, how much it varies by chance at a client of this size: few events scatter more. `seen` returns by
-    name of a field how many rows each of its values sums over, where clients may lack some: what a client has no rows
-    of is not compared, and must be zero.
+    ``"alike NAME"``, how much it varies by chance at a client of this size: few events scatter more; of a single
+    logarithm in which clients are alike it is how far honest ones of equal size may be apart. `seen` returns by name of
+    a field how many rows each of its values sums over, where clients may lack some: what a client has no rows of is not
+    compared, and must be zero.
     """
 
     fields: Mapping[str, Spec]
@@ -170,9 +171,16 @@ class Expect:
     seen: Callable[[Message], Mapping[str, Array]] | None = None
 
     def size_of(self, message: Message) -> float:
-        """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""
+        """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known.
+
+        Where answers are not summed their weights say nothing of them.
+        """
         rows = 1.0 if self.rows is None else float(self.rows(message))
-        return message.weight * rows if math.isfinite(rows) else 0.0
+        return self.weight_of(message) * rows if math.isfinite(rows) else 0.0
+
+    def weight_of(self, message: Message) -> float:
+        """Return what an answer is multiplied by in a sum; 1 where answers are not summed."""
+        return message.weight if self.sums else 1.0
 
 
 @dataclass(frozen=True)

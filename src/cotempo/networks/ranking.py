@@ -32,6 +32,7 @@ from cotempo.federation import (
     Spec,
     register,
 )
+from cotempo.federation.reducers import Reducer
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
 from cotempo.networks.moments import Gram, Sums, check_table, transitions, unpack, varying
@@ -41,6 +42,8 @@ from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
 from cotempo.networks.scores.parent_sets import centrings, parent_sets
 from cotempo.privacy.settings import Privacy
+from cotempo.robust.per_row import diagonal_places, relations
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
 Score = Literal["auto", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier"]
@@ -106,7 +109,6 @@ class RankingState:
     scores: Floats
     kept: Indices
     candidates: tuple[str, ...]
-    cells: Floats
     choice: str = ""
     likelihoods: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -140,6 +142,7 @@ class EdgeRanking(Method):
     True
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     for_other_columns: ClassVar[str] = "OneRound takes clients with different variables"
     phases: ClassVar[tuple[str, ...]] = ("levels", "spread", "histogram", "moments")
@@ -219,7 +222,8 @@ class EdgeRanking(Method):
         if question.phase == "levels":
             return Message(self._levels(prepared, cells)), None
         if question.phase == "spread":
-            return Message({"squares": np.nansum((cells - common["mean"]) ** 2, axis=0)}), None
+            squares = np.nansum((cells - common["mean"]) ** 2, axis=0)
+            return Message({"squares": squares, "cells": (~np.isnan(cells)).sum(axis=0).astype(np.float64)}), None
         kept = common["kept"]
         pieces = [((values - common["mean"]) / common["scale"])[:, kept] for _, values, _ in prepared]
         if question.phase == "histogram":
@@ -297,7 +301,7 @@ class EdgeRanking(Method):
         bins = copula.BINS if self.copula else 0
         return RankingState(
             names, "levels", np.zeros(count), np.ones(count), waves, np.zeros((count, bins)), np.zeros((count, count)),
-            np.arange(count), self._offered, np.zeros(count),
+            np.arange(count), self._offered,
         )  # fmt: skip
 
     def ask(self, state: RankingState, cohort: Sequence[str], rng: Rng) -> Ask | None:
@@ -318,7 +322,7 @@ class EdgeRanking(Method):
         if state.stage == "levels":
             return self._leave_out(state, total), {}
         if state.stage == "spread":
-            scale = np.sqrt(total["squares"] / state.cells)
+            scale = np.sqrt(total["squares"] / np.maximum(total["cells"], 1.0))
             scale[np.setdiff1d(np.arange(len(scale)), state.kept)] = 1.0
             return replace(state, stage="histogram" if self.copula else "moments", scale=scale), {}
         if state.stage == "histogram":
@@ -348,7 +352,7 @@ class EdgeRanking(Method):
                 f"together may make {_MOST_COLUMNS}"
             )
         return replace(
-            state, stage="spread", mean=total["sums"] / total["cells"], cells=total["cells"], kept=kept,
+            state, stage="spread", mean=total["sums"] / total["cells"], kept=kept,
             counts=np.zeros((len(kept), state.counts.shape[1])), candidates=tuple(candidates), left_out=tuple(words),
         )  # fmt: skip
 
@@ -451,12 +455,18 @@ class EdgeRanking(Method):
             fields = {
                 "cells": Spec((count,), low=0, high=1e12, description="how many values of each variable you have"),
                 "sums": Spec((count,), description="the sum of each variable"),
-                "between": Spec((count,), low=0, description="the square of each sum over the number of values"),
+                # Of few rows it is far larger by chance, and it decides what `varying` does: if a column is constant.
+                "between": Spec(
+                    (count,), low=0, reported=True, description="the square of each sum over the number of values"
+                ),
                 "varying": Spec((count,), low=0, high=1, description="whether each variable varies in your rows"),
                 "short": Spec((len(self._reaches),), low=0, high=1, description="lags that leave you with few rows"),
             }
         elif phase == "spread":
-            fields = {"squares": Spec((count,), low=0, description="sums of squares about the common mean")}
+            fields = {
+                "squares": Spec((count,), low=0, description="sums of squares about the common mean"),
+                "cells": Spec((count,), low=0, high=1e12, description="of how many values of each variable they are"),
+            }
         elif phase == "histogram":
             about = "how many of your values fall into each of the common bins"
             fields = {"counts": Spec((kept, copula.BINS), low=0, high=1e12, description=about)}
@@ -469,18 +479,24 @@ class EdgeRanking(Method):
             fields = {
                 "counts": Spec((parts, 1), low=0, high=1e12, description="how many complete rows each part has"),
                 "sums": Spec((parts, columns), description="the sum of each standardised column over those rows"),
-                "products": Spec((parts, pairs), description="the sum of products of each pair of those columns"),
+                "products": Spec(
+                    (parts, pairs),
+                    packed=True,
+                    description="the sum of products of each pair of those columns",
+                ),
             }
             if self.score in _THIRDS:
                 about = "the sum of x_i squared times x_j, for each pair of standardised variables"
                 fields["thirds"] = Spec((kept, kept), description=about)
         counts = {
-            "levels": lambda message: float(message["cells"].max()),
+            **dict.fromkeys(("levels", "spread"), lambda message: float(message["cells"].max())),
             "histogram": lambda message: float(message["counts"].sum(axis=1).max()),
-            "moments": lambda message: float(message["counts"].max()),
+            # Blocks are of different rows, centrings of the same.
+            "moments": lambda message: float(message["counts"].sum() if self._offered else message["counts"].max()),
         }
+        alike, scatter = (_relations, _own_scale) if phase == "moments" else (None, None)
         seen = {"levels": seen_cells, "histogram": seen_values}.get(phase)
-        return Expect(fields, sums=True, rows=counts.get(phase), seen=seen)
+        return Expect(fields, sums=True, rows=counts.get(phase), alike=alike, scatter=scatter, seen=seen)
 
     def result(self, outcome: Outcome) -> FittedRanking:
         """Return the ranking."""
@@ -498,6 +514,20 @@ def seen_values(message: Message) -> dict[str, Floats]:
     """Return how many values of each variable are in a client's histograms."""
     counts = message["counts"]
     return {"counts": np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)}
+
+
+def _relations(message: Message) -> dict[str, Floats]:
+    """Return correlations and spreads of the columns of joint rows, of all parts together."""
+    return relations(message["products"].sum(axis=0) / max(float(message["counts"].sum()), 1.0))
+
+
+def _own_scale(message: Message) -> dict[str, Floats]:
+    """Return how large products of columns of these sizes can be: where values are larger, squares are far larger."""
+    products = message["products"]
+    side, diagonal = diagonal_places(products.shape[-1])
+    rows, columns = np.triu_indices(side)
+    size = np.sqrt(products[:, diagonal].clip(0))
+    return {"products": size[:, rows] * size[:, columns]}
 
 
 def complete_rows(pieces: Pieces, lags: int) -> int:

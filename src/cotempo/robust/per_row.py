@@ -50,7 +50,7 @@ class PerRow:
         sizes = {name: expect.size_of(message) for name, message in messages.items()}
         names = tuple(name for name, size in sizes.items() if size > 0 and _is_readable(messages[name], expect, size))
         size = np.array([sizes[name] for name in names])
-        weights = np.array([messages[name].weight for name in names])
+        weights = np.array([expect.weight_of(messages[name]) for name in names])
         fields: list[FieldScale] = []
         parts: list[Floats] = []
         start = 0
@@ -137,7 +137,7 @@ def _is_readable(message: Message, expect: Expect, size: float) -> bool:
     """Return whether squares of what a row contributes are numbers, too."""
     values = [np.asarray(message[name], np.float64) for name, spec in expect.fields.items() if decides(spec)]
     most = max((float(np.abs(value).max(initial=0.0)) for value in values), default=0.0)
-    return most * (message.weight / size) < LARGEST
+    return most * (expect.weight_of(message) / size) < LARGEST
 
 
 def _scale(values: Floats, spec: Spec) -> Floats:

@@ -29,7 +29,7 @@ LEAST_ROWS = 1e-3
 MOST_ROUNDED = 0.01
 #: From so many values on, the scale of each can be told.
 MANY = 12
-#: Where that is known, fields themselves may differ so many times as much: scales of honest clients do.
+#: Where that and no chance is known, fields themselves may differ so many times as much: scales of honest clients do.
 FORGIVEN = 2.0
 #: So many standard deviations of its own chance say nothing against a client; fewer where clients are alike.
 CHANCE, CHANCE_ALIKE = 4.0, 1.0
@@ -73,8 +73,7 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
 
 def _is_baseless(message: Message, expect: Expect) -> str:
     """Return what is wrong with an answer that sums over no rows, and yet has sums of some."""
-    compared = expect.sums and not (expect.alike is None and expect.seen is None) and message.weight > 0
-    if not compared:
+    if not expect.sums or not message.weight > 0:
         return ""
     seen = {} if expect.seen is None else expect.seen(message)
     named = (name for name, rows in seen.items() if np.any((rows <= 0) & (message[name] != 0)))
@@ -87,7 +86,6 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
     """Yield distances in every respect; a client of few rows may be further away, by chance."""
     forgiven = np.minimum(1.0, np.sqrt(answers.sizes / np.median(answers.sizes)))
     by_chance = _by_chance(answers, messages, expect)
-    most = SUSPECT if expect.alike is None else FORGIVEN * SUSPECT
     for field in answers.fields:
         values = answers.vectors[:, field.place]
         if values.shape[1] >= FEWEST_VALUES:
@@ -98,6 +96,7 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
             common = float(np.median(np.abs(values).max(axis=1)))
             least = min(1 / float(np.median(answers.sizes)), MOST_ROUNDED) * common
             distance, beyond = (forgiven * part.max(axis=1) for part in (away, excess))
+            most = SUSPECT if expect.alike is None or field.name in by_chance else FORGIVEN * SUSPECT
             yield Distances(field.name, _in_medians(distance, least, beyond), most * (1 + FEW_VALUES / values.shape[1]))
     for name, values in _alike(answers, messages, expect):
         away = np.abs(values - np.median(values, axis=0))
@@ -105,11 +104,16 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
         least = max(float(np.median(usual[usual > 0])) if usual.any() else 0.0, 1e-6 * float(np.abs(values).max()))
         # Of many values each has its own scale: where honest clients agree, little is much.
         scale = np.maximum(usual, least or 1.0) if len(usual) >= MANY else least or 1.0
-        excess = np.maximum(away - by_chance.get(f"alike {name}", 0.0), 0.0)
         few = SINGLE if values.shape[1] < FEWEST_VALUES else FEW_ALIKE
-        limit = SUSPECT_ALIKE * (1 + few / values.shape[1])
+        limit, small, by_size = SUSPECT_ALIKE * (1 + few / values.shape[1]), forgiven, np.zeros((1, 1))
+        told = by_chance.get(f"alike {name}")
+        if told is not None and values.shape[1] < FEWEST_VALUES:
+            # A logarithm whose usual range is told: with fewer rows it may be as many times further off, and no more.
+            limit, small = SUSPECT_ALIKE, np.ones_like(forgiven)
+            by_size = -2.0 * np.log(forgiven)[:, None]
+        excess = np.maximum(away - (0.0 if told is None else told) - by_size, 0.0)
         for size in (_largest, _mean_size):
-            distance, beyond = (forgiven * size(part / scale) for part in (away, excess))
+            distance, beyond = (small * size(part / scale) for part in (away, excess))
             yield Distances(name, _in_medians(distance, 1e-6, beyond), limit)
 
 

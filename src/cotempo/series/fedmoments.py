@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -41,6 +42,9 @@ from cotempo.federation import (
     expect_tally,
     register,
 )
+from cotempo.federation.reducers import Reducer
+from cotempo.robust.per_row import diagonal_places
+from cotempo.robust.reducer import SCREEN
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.fitted import FittedOwners
@@ -72,6 +76,7 @@ SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
 MOST_TIMES = 16.0  # the step of the median client: a client that moves farther would drown the others
 OCTAVES = 128
+SIZES = 2.3  # screening: logarithms of usual steps of honest clients may be so far apart, ten times; of levels twice so
 HARM = 1.1  # times the error alone
 COMMON_MUST = "every client must have this common feature; a column of missing values will do"
 
@@ -166,6 +171,7 @@ class FedMoments(Method):
     False
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
@@ -328,12 +334,65 @@ class FedMoments(Method):
             }
         else:
             fields = {"joining": expect_tally()}
-        rows = (lambda message: float(message["counts"].max())) if "counts" in fields else None
-        return Expect(fields, sums=True, rows=rows)
+        if phase == "centre":
+            return Expect(fields, sums=True, rows=_most_counted, alike=_usual_steps, scatter=_scatter_of_steps)
+        if phase == "moments":
+            alike = partial(_usual_windows, features=count)
+            return Expect(fields, sums=True, rows=_most_counted, alike=alike, scatter=_scatter_of_windows)
+        return Expect(fields, sums=True)
 
     def result(self, outcome: Outcome) -> FittedMoments:
         """Return one process, for all features and for those of each client."""
         return FittedMoments(outcome)
+
+
+def _most_counted(message: Message) -> float:
+    """Return how many rows or windows an answer is of, of the feature that has most."""
+    return float(message["counts"].max())
+
+
+def _usual_steps(message: Message) -> dict[str, Floats]:
+    """Return the logarithm of a client's usual step, in the mean of its features."""
+    steps, pairs = (message[name][1].diagonal() for name in ("steps", "pairs"))
+    moving = steps > 0
+    usual = np.log(steps[moving] / np.maximum(pairs[moving], 1.0)) / 2
+    return {"step": np.array([usual.mean() if len(usual) else 0.0])}
+
+
+def _scatter_of_steps(message: Message) -> dict[str, Floats]:
+    """Return how far counts and products of steps may be apart: gaps and sizes are the clients' own."""
+    size = np.sqrt(np.maximum(np.diagonal(message["steps"], axis1=1, axis2=2), 0.0))
+    rows = _most_counted(message)
+    return {
+        "counts": np.full(message["counts"].shape, rows), "pairs": np.full(message["pairs"].shape, rows),
+        "steps": size[:, :, None] * size[:, None], "alike step": np.array([SIZES]),
+    }  # fmt: skip
+
+
+def _usual_windows(message: Message, features: int) -> dict[str, Floats]:
+    """Return the logarithms of a client's usual step and level, in units that all share."""
+    _, diagonal = diagonal_places(message["products"].shape[1])
+    squares = message["products"][1][diagonal].reshape(-1, features)
+    rows = max(_most_counted(message), 1.0)
+
+    def usual(part: Floats) -> Floats:
+        return np.array([np.log(max(float(part.mean()) / rows, 1e-30)) / 2])
+
+    return {"step": usual(np.delete(squares, 1, axis=0)), "level": usual(squares[1])}
+
+
+def _scatter_of_windows(message: Message) -> dict[str, Floats]:
+    """Return how far moments may be apart: sizes of steps and levels are the clients' own."""
+    products = message["products"]
+    side, diagonal = diagonal_places(products.shape[1])
+    rows, columns = np.triu_indices(side)
+    size = np.sqrt(products[:, diagonal].clip(0))
+    return {
+        "products": size[:, rows] * size[:, columns],
+        "counts": np.full(message["counts"].shape, _most_counted(message)),
+        "alike step": np.array([SIZES]),
+        "alike level": np.array([2 * SIZES]),
+    }
 
 
 class FittedMoments(FittedOwners):

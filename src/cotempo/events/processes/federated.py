@@ -214,11 +214,20 @@ class FedPointProcess(Method):
         size = len(state.parameters) * (1 if is_renewal else 2)
         low, numbers = (-np.inf, size // 3) if is_renewal else (0.0, size // 2)
         fields = {"sums": Spec((size,), low=low, description="sums for the parameters of the process")}
+
+        def alike(message: Message) -> dict[str, Floats]:
+            found = self.make(state.summary).alike(message["sums"])
+            return {name: value for name, (value, _) in found.items()}
+
+        def scatter(message: Message) -> dict[str, Floats]:
+            process, sums = self.make(state.summary), message["sums"]
+            by_chance = {f"alike {name}": varies for name, (_, varies) in process.alike(sums).items()}
+            return {"sums": process.scatter(sums), **by_chance}
+
         # The first sums add up to the number of events; who saw none is compared as well.
         return Expect(
-            fields, sums=True, weight=(0, 1),
+            fields, sums=True, weight=(0, 1), alike=alike, scatter=scatter,
             rows=lambda one: 1.0 + float(np.abs(one["sums"][:numbers]).sum()),
-            scatter=lambda one: {"sums": self.make(state.summary).scatter(one["sums"])},
         )  # fmt: skip
 
     def result(self, outcome: Outcome) -> FittedPointProcess:

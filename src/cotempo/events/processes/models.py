@@ -20,6 +20,10 @@ from cotempo.events.records.record import Record, Summary
 from cotempo.typing import Floats, Indices
 
 PROCESSES = ("poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal")
+# Screening: logarithms of the time that honest sites watch for an event may be so far apart, ten times.
+USUAL_RATES = 2.3
+# And shares of what events excite that falls into their windows: these may be short.
+USUAL_SHARES = 0.5
 # Below 1, over-relaxed expectation-maximisation still converges (Salakhutdinov and Roweis, 2003).
 RELAXATION = 0.8
 
@@ -51,6 +55,14 @@ class PointProcess(ABC):
         """Return how much a client's statistics vary by chance: counts, then exposures of sites of any rate."""
         counts, exposures = np.split(np.abs(sums), 2)
         return np.concatenate([np.sqrt(counts + 1.0), exposures])
+
+    def alike(self, sums: Floats) -> dict[str, tuple[Floats, Floats]]:
+        """Return what clients of one process are alike in whatever their size, each with how much it varies by chance.
+
+        By default, how long they watch for an event.
+        """
+        counts, exposures = np.split(np.abs(sums), 2)
+        return {"exposure": (time_for_an_event(counts.sum(), exposures.sum()), np.array([USUAL_RATES]))}
 
     @abstractmethod
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
@@ -200,6 +212,15 @@ class Hawkes(PointProcess):
         varies[exposure] = abs(sums[exposure])
         return np.asarray(varies)
 
+    def alike(self, sums: Floats) -> dict[str, tuple[Floats, Floats]]:
+        """Return how much of what events excite falls into windows, and how long clients watch for an event."""
+        origins, (exposure, *masses) = np.split(np.abs(sums), 2)
+        number = origins.sum() + 1.0
+        return {
+            "masses": (np.minimum(masses / number, 1.0), np.full(self.count, USUAL_SHARES)),
+            "exposure": (time_for_an_event(origins.sum(), exposure), np.array([USUAL_RATES])),
+        }
+
     def _unit_mass(self, unrolled: Unrolled) -> Floats:
         fall = np.exp(-unrolled.lower[:, None] * self.decays) - np.exp(-unrolled.upper[:, None] * self.decays)
         return np.asarray(unrolled.origin_recency * fall)
@@ -272,6 +293,10 @@ class Renewal(PointProcess):
         number, _, square = np.abs(sums).reshape(3, -1)
         return np.concatenate([np.sqrt(number + 1.0), np.sqrt(square + 1.0), (square + 1.0) / np.sqrt(number + 1.0)])
 
+    def alike(self, sums: Floats) -> dict[str, tuple[Floats, Floats]]:
+        """Return nothing: the mean gap of a client is a sum for an event already."""
+        return {}
+
     def update(self, parameters: Floats, sums: Floats) -> Floats:
         """Return weighted moments; two pseudo-gaps per component hold it where it was."""
         number, first, second = sums.reshape(3, -1)
@@ -296,6 +321,11 @@ class Renewal(PointProcess):
         """Return differences of the cumulative hazard."""
         gone = self._log_survival(unrolled.lower, parameters) - self._log_survival(unrolled.upper, parameters)
         return np.maximum(gone, 0.0)
+
+
+def time_for_an_event(events: float, exposure: float) -> Floats:
+    """Return the logarithm of how long a client watches for an event, ``(1,)``."""
+    return np.asarray(np.log(np.maximum([exposure / (events + 1.0)], 1e-30)))
 
 
 def make_process(name: str, summary: Summary, period: float | None = None, cells: int = CELLS) -> PointProcess:

@@ -228,7 +228,7 @@ class SharedFunction(FedPP):
                 "events": Spec((), "float", low=0, description="how many events you held out"),
                 "joining": expect_tally(count, count),
             }
-            return Expect(fields, sums=True, rows=lambda message: float(message["events"]))
+            return Expect(fields, sums=True, rows=lambda message: 1.0 + float(message["events"]))
         count, rows = len(state.inducing), None
         if phase == "features":
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
@@ -255,7 +255,8 @@ class SharedFunction(FedPP):
 
 
 def _learned_events(message: Message) -> float:
-    return float(message["level"][2])
+    """Return how many events an answer is of, and one: who saw none says so."""
+    return 1.0 + float(message["level"][2])
 
 
 def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floats]:
