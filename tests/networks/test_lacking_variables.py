@@ -138,18 +138,20 @@ def test_gaps_are_filled_at_most_25_times(monkeypatch: pytest.MonkeyPatch, labs)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("options", [{}, {"compare": False}, {"personal": True}])
-def test_a_variable_that_is_constant_at_one_client_is_taken_for_not_measured_there(options: dict) -> None:
+@pytest.mark.parametrize(("options", "value"), [({}, 12.0), ({"compare": False}, np.nan), ({"personal": True}, 12.0)])
+def test_a_variable_that_says_nothing_at_one_client_is_taken_for_not_measured_there(
+    options: dict, value: float
+) -> None:
     clients, _ = ct.make_networks(variables=5, clients=3, samples=600, seed=1)
     values = clients["client-1"].values.copy()
-    values[:, 2] = 12.0
+    values[:, 2] = value
     still = {**clients, "client-1": replace(clients["client-1"], values=values)}
     fitted, without = (
         ct.OneRound(restarts=0, **options).fit(tables, progress=False)
         for tables in (still, lacking(clients, {"client-1": [2]}))
     )
     np.testing.assert_allclose(fitted.network.within, without.network.within, atol=1e-9)
-    assert "client-1: column 'x2' is constant" in fitted.advice()
+    assert ("client-1: column 'x2' is constant" in fitted.advice()) == (value == 12.0)
     assert list(fitted.benefit) == list(without.benefit)
 
 

@@ -67,7 +67,6 @@ from cotempo.networks.moments import (
     Gram,
     Sums,
     Transitions,
-    check_table,
     complete,
     cut_transitions,
     lagged,
@@ -327,12 +326,11 @@ class OneRound(Method):
     # At a client.
 
     def prepare(self, table: Table) -> ClientTable:
-        """Cut the table into transitions; too few are refused. A column that is constant here is taken for not held."""
+        """Cut the table into transitions; too few are refused. An empty or constant column is taken for not held."""
         assert isinstance(table, Series)  # `check` saw the schema
-        check_table(table, constants=True)
         held = np.flatnonzero([len(np.unique(part[~np.isnan(part)])) > 1 for part in table.values.T])
         if not len(held):
-            raise DataError([Problem("at least one column must vary, all are constant; leave the table out")])
+            raise DataError([Problem("at least one column must vary, all are empty or constant; leave the table out")])
         table = table if len(held) == len(table.features) else table.select(features=[table.features[i] for i in held])
         partial = len(cut_transitions(table, self.lags, partial=True).values)
         if partial < self.minimum_rows:

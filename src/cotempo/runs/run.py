@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cotempo.attacks.attack import Attack, Lying
-from cotempo.data import READERS, Table
+from cotempo.data import READERS, Series, Table
 from cotempo.data.description import unequal_steps
 from cotempo.devices import Device, find_device
 from cotempo.engines.delayed import Delays, Timed, asynchronous_rounds, timed_rounds
@@ -162,7 +162,8 @@ class Run:
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
         warned = []
-        if method.equal_steps and (apart := unequal_steps({n: getattr(t, "step", 0.0) for n, t in tables.items()})):
+        dated = {name: table for name, table in tables.items() if isinstance(table, Series) and table.unit}
+        if dated and method.equal_steps and (apart := unequal_steps({name: t.step for name, t in dated.items()})):
             if method.equal_steps == "required":
                 raise DataError(apart)
             warned.append(f"{apart}; what is learned together mixes them")
