@@ -14,6 +14,7 @@ from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Fitted, plus_minus
 from cotempo.social.clustering import group_known, group_unknown
 from cotempo.social.detector.detection import Detection, as_posts, detect_groups
+from cotempo.social.detector.familiarity import FEWEST
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.words import has_words
@@ -180,8 +181,9 @@ class FittedDetectors(Fitted):
             unseen = self[name].familiarity.unseen
             if not self[name].familiarity.tells_new:
                 lines.append(
-                    f"{name}: {pluralize(len(self[name].familiarity.codes), 'post')} learned from are too few to tell "
-                    "new events from known ones: every post is named as a known one, with at most half the confidence"
+                    f"{name}: {pluralize(self[name].familiarity.judges, 'post')} with a label or of an event found are "
+                    f"too few to tell new events and everyday posts from known ones: every post is named as a known "
+                    f"one, with at most half the confidence; label at least {FEWEST}"
                 )
             elif len(unseen) and (told := float(np.mean(unseen <= self[name].familiarity.level))) < TOLD_NEW:
                 lines.append(

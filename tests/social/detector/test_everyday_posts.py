@@ -119,6 +119,33 @@ def test_an_event_among_everyday_posts_is_found_without_them(streamed: bool) -> 
     assert np.mean(found[: len(EVERYDAY)] == "outlier") > 0.9
 
 
+@pytest.mark.parametrize(("each", "labelled"), [(8, 8), (8, 4), (20, 20), (20, 6)])
+def test_everyday_posts_of_a_small_desk_are_outliers(each: int, labelled: int) -> None:
+    wrong, lost = [], []
+    for seed in range(4):
+        events = [about(words, each, 10 * seed + place) for place, words in enumerate((FLOOD, STRIKE, QUAKE))]
+        daily = np.random.default_rng(seed).permutation(EVERYDAY)[: 3 * each // 2].tolist()
+        names = [name if place < labelled else None for name in ("Flood", "Strike", "Quake") for place in range(each)]
+        texts = [*(text for event in events for text in event), *daily]
+        table = Posts(np.full(len(texts), np.nan), tuple(texts), event=(*names, *(None,) * len(daily)))
+        found = SMALL.fit(table).detect(texts).event
+        wrong.append(np.mean(found[3 * each :] != "outlier"))
+        lost.append(np.mean(found[: 3 * each] == "outlier"))
+    assert np.mean(wrong) <= 0.1
+    assert np.mean(lost) <= 0.1
+
+
+def test_posts_judged_again_do_not_fit_because_they_were_learned_from() -> None:
+    texts = [*KNOWN[0][0], *KNOWN[1][0], EVERYDAY[0]]
+    events, given = np.array(["Flood"] * 81 + ["Strike"] * 80), np.arange(161) < 160
+    order = [*range(80), 160, *range(80, 160)]
+    learned = Familiarity.of(
+        ("shared", 2048), [texts[row] for row in order], events, np.full(161, np.nan), given[order]
+    )
+    scores = learned.scores([EVERYDAY[0]], np.array([np.nan]))
+    assert learned.p_values(scores) <= learned.level
+
+
 def test_posts_of_an_event_are_alike_and_others_are_not() -> None:
     texts = [*KNOWN[0][0], *KNOWN[1][0], *about(QUAKE, 20, 5), *EVERYDAY]
     events = np.array(["Flood"] * 80 + ["Strike"] * 80 + ["quake"] * 20 + ["everyday"] * len(EVERYDAY))

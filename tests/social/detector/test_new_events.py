@@ -115,10 +115,12 @@ def test_posts_too_few_for_an_event_are_told_of() -> None:
 
 
 def test_a_few_kept_posts_are_too_few_to_call_anything_new() -> None:
-    posts = Posts([np.nan] * 20, ("flood here", "fire there") * 10, event=("a", "b") * 10)
+    posts = Posts([np.nan] * 20, ("flood here", "fire there") * 10, event=("a", "b") * 10)  # copies count once
     detector = EventDetector(dimension=4, buckets=64).fit(posts)
     found = detector.detect(["something else entirely", "flood here"])
     assert not found.outlier.any()
     assert (found.confidence <= 0.5).all()
     fitted = EventDetector(dimension=4, buckets=64).fit({"a": posts, "b": posts})
-    assert any("a: 20 posts learned from are too few to tell new events" in line for line in fitted.advice())
+    assert any(
+        "a: 2 posts with a label or of an event found are too few to tell new" in line for line in fitted.advice()
+    )

@@ -8,7 +8,8 @@ p is at most `level` with about that probability.
 
 How many posts of an event that nobody knows would be outliers is measured by leaving each event out in turn: its posts
 B have the scores ``-A_BB^-1 [A Y]_B`` by the others. The level is 3 % if that makes nine tenths of them outliers, else
-4 %: events that have many words in common.
+4 %: events that have many words in common. Of fewer than 33 posts to judge beside, those are outliers that fit worse
+than all of them.
 
 Posts that fit no event are not alike because of that. How alike those of one event are is measured by `alike`: the mean
 inner product of its pairs, above that of posts of different events, as a share of what it is inside of the others.
@@ -29,12 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.social.detector.features import Features, Weights
+from cotempo.social.detector.words import words_of
 from cotempo.social.encoders.characters import dense
 from cotempo.typing import Bools, Floats, Indices
 
 LEVEL = 0.03
 LEVELS = (LEVEL, 0.04)
 ENOUGH = 0.9  # of the posts of events left out
+FEWEST = 10  # posts with a known event: of as many, one at most is lost
 LEAST_ALIKE = 0.25  # of what known events have
 COPY = 0.99
 PENALTY = 1.0
@@ -47,8 +50,8 @@ MOST_COMPARED = 1000
 class Familiarity:
     """Scores of posts by known events.
 
-    `kept` are weighted posts, `codes` the places of their events in `names`, `times` theirs, `rows` their places
-    among the posts learned from, and `given` those that others are judged beside.
+    `kept` are weighted posts, `texts` their words, `codes` the places of their events in `names`, `times` theirs,
+    `rows` their places among the posts learned from, and `given` those that others are judged beside.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class Familiarity:
     names: tuple[str, ...]
     weights: Weights
     kept: Features
+    texts: tuple[str, ...]
     codes: Indices
     times: Floats
     rows: Indices
@@ -77,10 +81,11 @@ class Familiarity:
         """
         names, codes = np.unique(events, return_inverse=True)
         few = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), MOST_COMPARED)).astype(np.intp))
-        counts = Features.read(encoder[0], [texts[row] for row in few], encoder[1])
+        chosen = tuple(texts[row] for row in few)
+        counts = Features.read(encoder[0], chosen, encoder[1])
         kept = counts.weigh(counts.weights)
-        known = np.ones(len(few), dtype=bool) if given is None or given[few].sum() < 1 / LEVEL else given[few]
-        return cls(*encoder, tuple(names.tolist()), counts.weights, kept, codes[few], times[few], few, known)
+        known = np.ones(len(few), dtype=bool) if given is None else given[few]
+        return cls(*encoder, tuple(names.tolist()), counts.weights, kept, chosen, codes[few], times[few], few, known)
 
     @cached_property
     def _solved(self) -> tuple[Floats, Floats]:
@@ -110,19 +115,31 @@ class Familiarity:
         return self._solved[1]
 
     def scores(self, texts: Sequence[str], times: Floats) -> Floats:
-        """Return how well posts fit each event, about 1 if well and 0 if not at all, ``(posts, events)``."""
+        """Return how well posts fit each event, about 1 if well and 0 if not at all, ``(posts, events)``.
+
+        Kept posts whose event was detected are judged as if they had been left out: else each would fit it.
+        """
         weighted = Features.read(self.kind, texts, self.buckets).weigh(self.weights)
-        return np.asarray(products(weighted, self.kept) @ self._solved[0] - self._gaps(times))
+        found = np.asarray(products(weighted, self.kept) @ self._solved[0] - self._gaps(times))
+        place = {self.texts[row]: row for row in np.flatnonzero(~self.given).tolist()}
+        again = [row for row, text in enumerate(texts) if text in place]
+        found[again] = self.left_out[[place[texts[row]] for row in again]]
+        return found
 
     def p_values(self, scores: Floats) -> Floats:
         """Return the conformal p-value of posts with these scores, ``(posts,)``: small if they fit no event."""
         known = np.sort(self.left_out[self.given].max(axis=1))
         return np.asarray((1 + np.searchsorted(known, scores.max(axis=1), side="right")) / (len(known) + 1))
 
+    @cached_property
+    def judges(self) -> int:
+        """The number of kept posts with a known event that others are judged beside; copies count once."""
+        return len({frozenset(words_of(self.texts[row])) for row in np.flatnonzero(self.given).tolist()})
+
     @property
     def tells_new(self) -> bool:
         """Whether there are posts enough for a new one to be an outlier at all."""
-        return bool(LEVEL * (self.given.sum() + 1) >= 1)
+        return self.judges >= FEWEST
 
     @cached_property
     def unseen(self) -> Floats:
@@ -141,10 +158,11 @@ class Familiarity:
 
     @cached_property
     def level(self) -> float:
-        """The p-value at and below which a post is an outlier."""
-        if len(self.codes) < 1 / LEVEL or not len(self.unseen):
-            return LEVEL
-        return next((level for level in LEVELS if np.mean(self.unseen <= level) >= ENOUGH), LEVELS[-1])
+        """The p-value at and below which a post is an outlier; of few posts, that of less than the worst of them."""
+        levels = [max(level, 1 / (self.judges + 1)) for level in LEVELS]
+        if not len(self.unseen):
+            return levels[0]
+        return next((level for level in levels if np.mean(self.unseen <= level) >= ENOUGH), levels[-1])
 
     def alike(self, event: str) -> float:
         """Return how alike an event's posts are beside those of the others: 0 as posts of different events, 1 as those.

@@ -20,12 +20,12 @@ from cotempo.data.tables import FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, DataWarning, ParameterError, nearest
 from cotempo.social.clustering import group_dense, group_known
 from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
-from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import FEWEST, LEAST_ALIKE, Familiarity
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
-from cotempo.social.detector.store import FOUND, OUTLIERS_KEPT, EventRecord, EventStore, Sample
+from cotempo.social.detector.store import FOUND, MOST_KEPT, OUTLIERS_KEPT, EventRecord, EventStore, Sample
 from cotempo.social.detector.words import has_words, keywords
 from cotempo.social.encoders.characters import LONGEST, hash_ngrams
 from cotempo.social.encoders.pretrained import CHARACTERS
@@ -95,6 +95,8 @@ class Detector(Saved):
         if posts is not None:
             texts, events, times = [*texts, *posts.text], [*events, *names], [*times, *posts.time]
         given += [True] * (len(texts) - len(given))
+        if sum(given) < FEWEST and len(sample.text) >= MOST_KEPT:  # later posts have displaced them
+            given = [True] * len(texts)
         when = np.array(times) if self.heeds_time else np.full(len(times), np.nan)
         encoder = (self.space.encoder.kind, len(self.space.encoder.weights))
         return Familiarity.of(encoder, texts, np.array(events), when, np.array(given))
@@ -111,9 +113,9 @@ class Detector(Saved):
             several clients have its name, as in ``group-client-0``.
         outliers
             Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
-            those learned from, about one in 25 is; a post without any word always is. Of fewer than 33 posts
-            learned from nothing can be told to be new: a confidence is at most one half. Otherwise every post
-            goes to the most probable event.
+            those learned from, about one in 25 is, of fewer than 33 with a known event one; a post without any word
+            always is. With fewer than 10 nothing can be told to be new: a confidence is at most one half.
+            Otherwise every post goes to the most probable event.
         """
         posts = self.read(posts)
         worded = np.array([has_words(text) for text in posts.text], dtype=bool)
@@ -130,7 +132,7 @@ class Detector(Saved):
         if outliers:
             # The odds of a known event against a new one; even where p is just the level of an outlier.
             p, level = self.familiarity.p_values(scores), self.familiarity.level
-            new = p <= level
+            new = self.familiarity.tells_new & (p <= level)
             if self.familiarity.tells_new:
                 confidence = np.where(new, level, confidence * p) / (p + level)
             else:  # nothing tells whether a post is about a known event at all
