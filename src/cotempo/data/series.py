@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription
-from cotempo.data.faults import find_stuck, say_far_off, stuck_cells
+from cotempo.data.faults import find_stuck, say_counter, say_far_off, stuck_cells
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError, nearest
@@ -282,13 +282,15 @@ class Series(Table):
         )
 
     def faults(self) -> list[str]:
-        """Return in words where values are far from all others, and where a column repeats one for long."""
-        far = {
-            feature: [f"column {feature!r} is {words}" for words in say_far_off(values)]
-            for feature, values in zip(self.features, self.values.T, strict=True)
-        }
-        stuck = self.say_stuck()
-        return [words for feature in self.features for words in (*far[feature], *stuck.get(feature, ()))]
+        """Return in words where values are far from all others, where a column repeats one for long, and counters."""
+        stuck, found = self.say_stuck(), []
+        for feature, values in zip(self.features, self.values.T, strict=True):
+            found += [f"column {feature!r} is {words}" for words in say_far_off(values)]
+            found += stuck.get(feature, ())
+            if grows := say_counter(values, self._ends):
+                mend = "what is filled or forecast of it means nothing, nor do means over a reset"
+                found.append(f"column {feature!r} {grows}: a counter? {mend}; leave it out, or give differences")
+        return found
 
     def say_stuck(self) -> dict[str, list[str]]:
         """Return in words, by feature, where a column repeats one value for long."""

@@ -20,6 +20,7 @@ from cotempo.errors import DataError, ParameterError, Problem, nearest, warn
 from cotempo.federation import Fitted, Rng, plus_minus
 from cotempo.series.filling.ahead import LEVELS
 from cotempo.series.filling.calibration import FEWEST_CELLS, Calibration
+from cotempo.series.filling.limits import Limits
 from cotempo.series.filling.stages import Fills
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
@@ -82,6 +83,8 @@ class FittedSeries(Saved, ABC):
     ) -> Imputed:
         """Return the same table without gaps: missing cells are filled, and so are rows missing on a regular grid.
 
+        Values stay within the ends of a range that a feature often reaches and never passes, such as 0 of a flow, and
+        one with two values, such as on and off, gets one of them.
         Where a sensor is stuck, which is warned of, its cells tell nothing of the others, as they do not in learning.
 
         Parameters
@@ -110,9 +113,12 @@ class FittedSeries(Saved, ABC):
         values = np.where(kept, table.values, put_back(found.values, columns))
         widths = np.where(kept, 0.0, put_back(found.widths, columns))
         drawn = None if found.draws is None else np.where(kept, table.values, put_back(found.draws, columns))
-        return Imputed.of(
-            table, values, levels if np.ndim(level) else levels[0], values - widths, values + widths, drawn
-        )
+        limits = self.limits_of(table)
+        kept_values = np.where(kept, table.values, limits.keep(values))
+        low, high = limits.bounds(kept_values, values - widths, values + widths)
+        bounds = (np.where(kept, table.values, low), np.where(kept, table.values, high))
+        drawn = None if drawn is None else np.where(kept, table.values, limits.keep(drawn))
+        return Imputed.of(table, kept_values, levels if np.ndim(level) else levels[0], *bounds, drawn)
 
     @abstractmethod
     def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
@@ -207,8 +213,10 @@ class FittedSeries(Saved, ABC):
         flat = [part.reshape(len(part), -1, part.shape[-1]) for part in (values, wider[1:], *drawn)]
         middle, width, *every = (put_back(part, columns) for part in flat)
         longer, new = lengthen(past, horizon)
-        bounds = (middle - width, middle + width, every[0] if every else None)
-        return Forecast.of(longer.select(new), middle[0], levels if np.ndim(level) else levels[0], *bounds, past=past)
+        limits = self.limits_of(past)
+        value = limits.keep(middle[0])
+        bounds = (*limits.bounds(value, middle - width, middle + width), limits.keep(every[0]) if every else None)
+        return Forecast.of(longer.select(new), value, levels if np.ndim(level) else levels[0], *bounds, past=past)
 
     def compare(
         self, series: Any, horizon: int | Any = None, *, gap: int = 6, period: int | None = None, seed: int = 0
@@ -281,6 +289,15 @@ class FittedSeries(Saved, ABC):
     def known_ranges(self) -> Floats:
         """Return the 5 and 95 % quantile of each feature learned from, ``(2, features)``; none where unknown."""
         return np.zeros((2, 0))
+
+    def known_limits(self) -> Limits:
+        """Return the hard ends of the features' ranges; none where unknown."""
+        return Limits.none(len(self.features))
+
+    def limits_of(self, table: Series) -> Limits:
+        """Return the limits of a table's features, wide enough for what was measured in it."""
+        order = np.array([self.features.index(name) for name in table.features], dtype=np.intp)
+        return self.known_limits().take(order).widen(table.values)
 
     def warn_of_units(self, series: Series) -> None:
         """Warn of features whose level or spread is far from what was learned, as in another unit."""
