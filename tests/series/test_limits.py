@@ -91,3 +91,23 @@ def test_a_counter_is_named_by_check_and_by_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ct.SeriesMoments(window=8).fit(series.select(features=["load"]))
+
+
+def test_a_long_gap_is_filled_without_jumps_and_warned_of():
+    truth = plant()[["air", "flow"]]
+    truth["flow"] = 0.5 * truth["air"] + np.random.default_rng(1).normal(size=len(truth)).cumsum() / 5
+    gone = truth.copy()
+    gone.iloc[300:560] = np.nan
+    table = ct.read_series({"a": gone}, unit="h")["a"]
+    model = ct.SeriesMoments(window=24).fit(table)
+    words = (
+        r"'air' is missing in 260 rows, from 2025-01-12 06:00.* to .*, more than a window of 24 shows: .* a sequence"
+    )
+    with pytest.warns(UserWarning, match=words):
+        found = model.impute(table)
+    steps = np.abs(np.diff(found.values[300:560], axis=0))
+    assert (steps.max(axis=0) < np.abs(np.diff(truth.to_numpy(), axis=0)).max(axis=0)).all()
+    assert (steps[40:-40].max(axis=0) < 0.1 * truth.std().to_numpy()).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.impute(ct.read_series({"a": truth.iloc[:300].mask(truth.index[:300].hour == 3)}, unit="h")["a"])

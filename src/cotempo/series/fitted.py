@@ -108,6 +108,7 @@ class FittedSeries(Saved, ABC):
             believed(table, "filled" if fill_stuck else "kept; fill_stuck=True fills them"),
         )
         table = told if fill_stuck else table
+        warn_of_long_gaps(table, self.window)
         found = self._impute(self.rows(told, columns), draws, levels, seed)
         kept = ~np.isnan(table.values)
         values = np.where(kept, table.values, put_back(found.values, columns))
@@ -338,6 +339,28 @@ def on_grid(series: Series) -> Series:
         if len(series.pieces()) > len(series.sequence_names()):
             warnings.warn(f"rows missing in time stay missing: {error}", stacklevel=4)
         return series
+
+
+def warn_of_long_gaps(series: Series, window: int) -> None:
+    """Warn of the longest gap between two measurements of a feature that has more rows than a window."""
+    longest: tuple[int, int, str] = (window, 0, "")
+    first = 0
+    for _, values in series.pieces():
+        for name, part in zip(series.features, values.T, strict=True):
+            seen = np.flatnonzero(~np.isnan(part))
+            if len(seen) > 1 and (most := int(np.diff(seen).max()) - 1) > longest[0]:
+                longest = (most, first + int(seen[np.diff(seen).argmax()]) + 1, name)
+        first += len(values)
+    if longest[2]:
+        count, row, name = longest
+        begin, end = (
+            each if isinstance(each, str) else f"{each:.12g}"
+            for each in series.span(series.time[row], series.time[row + count - 1])
+        )
+        warn(
+            f"{name!r} is missing in {count:,} rows, from {begin} to {end}, more than a window of {window} shows: they "
+            "are filled as if all went on as usual; if the plant stood still then, make a sequence before and one after"
+        )
 
 
 def believed(series: Series, done: str) -> Series:
