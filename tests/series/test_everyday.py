@@ -337,3 +337,20 @@ def test_a_report_has_errors_by_sensor(tmp_path):
     assert (frame["error of filling"] > 0).all()
     assert "in standard deviations of each sensor" in fitted.answer()
     assert "error of a straight line" in fitted.report(tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(("minutes", "warned"), [(15, True), (14, True), (10.2, False)])
+def test_steps_that_differ_by_more_than_a_twentieth_are_warned_of(minutes: float, warned: bool):
+    stream, seconds = np.random.default_rng(0), 60 * np.arange(200)
+    tables = {
+        name: Series.from_arrays(stream.normal(size=(200, 2)).cumsum(axis=0), time=step * seconds, unit="s")
+        for name, step in (("graz", 10.0), ("ulm", minutes))
+    }
+    told = [each for each in ct.describe(tables).warnings if "no common step" in each]
+    assert bool(told) == warned
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        ct.FedMoments(window=4).fit(tables, progress=False)
+    assert any("no common step" in str(each.message) for each in found) == warned
+    if minutes == 15:
+        assert told[0].endswith('resample="0.5h"')

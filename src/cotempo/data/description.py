@@ -1,6 +1,7 @@
 """`Description`: what clients hold, in plain words, as plain data, and as a dataframe."""
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from cotempo.data.tables import KINDS, Framed, FrameKind, Schema, Table, make_fr
 from cotempo.errors import DataError
 
 _SEPARATORS = re.compile(r"[\s_\-\u2010-\u2015]+")
-UNEQUAL = 1.5  # times as long: another step
+UNEQUAL, MOST_MULTIPLE = 1.05, 4  # times as long: another step; at most so many of the longest are a common one
 MOST_NAMES = 8
 COUNTED = {"rows": "row", "sequences": "sequence", "gaps": "gap", "labels": "labelled event"}
 
@@ -179,6 +180,8 @@ def unequal_steps(steps: Mapping[str, float]) -> str:
     --------
     >>> unequal_steps({"berlin": 3600.0, "chennai": 1800.0})
     'rows are 1 h apart at berlin, 0.5 h apart at chennai: a row is no common step; take means first, resample="1h"'
+    >>> unequal_steps({"graz": 900.0, "ulm": 600.0})[-33:]
+    'take means first, resample="0.5h"'
     """
     known = {name: step for name, step in steps.items() if step}
     if not known or max(known.values()) < UNEQUAL * min(known.values()):
@@ -187,7 +190,9 @@ def unequal_steps(steps: Mapping[str, float]) -> str:
     for name, step in known.items():
         alike.setdefault(step_text(step), []).append(name)
     each = ", ".join(f"{text} apart at {list_names(names)}" for text, names in alike.items())
-    mend = f'take means first, resample="{step_text(max(known.values())).replace(" ", "")}"'
+    longest, common = max(known.values()), math.lcm(*(max(round(step), 1) for step in known.values()))
+    common_step = common if common <= MOST_MULTIPLE * longest else longest
+    mend = f'take means first, resample="{step_text(common_step).replace(" ", "")}"'
     return f"rows are {each}: a row is no common step; {mend}"
 
 

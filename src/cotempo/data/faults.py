@@ -24,6 +24,10 @@ FAR_WIDER, FAR_AWAY, AWAY, WIDER = 8.0, 2.0, 0.75, 1.5
 FEW_NEW, MANY_NEW = 10, 50
 
 
+#: A counter moves in at least so many rows, a fifth of all, and goes back in at most so large a share of its moves.
+FEWEST_MOVES, SHARE_MOVING, SHARE_BACK = 100, 0.2, 0.05
+
+
 @dataclass(frozen=True)
 class Stuck:
     """Rows, from the first to the last, in which a column has one value."""
@@ -88,6 +92,28 @@ def find_stuck(values: Floats, ends: Sequence[int]) -> list[Stuck]:
             first, last = known[firsts[place]], known[firsts[place] + sizes[place] - 1]
             found.append(Stuck(int(first), int(last), int(sizes[place]), float(level[place])))
     return found
+
+
+def say_counter(values: Floats, ends: Sequence[int]) -> str:
+    """Return in words that a column only grows, but for some resets, as a counter does; "" where it does not.
+
+    A reset goes back by more than nearly all moves go on; `ends` are the ends of pieces.
+
+    Examples
+    --------
+    >>> say_counter(np.arange(300.0) % 140, [300])
+    'only grows, but for 2 resets'
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    piece = np.searchsorted(np.asarray(ends), known, side="right")
+    moves = np.diff(values[known])[np.diff(piece) == 0]
+    on, back = moves[moves > 0], -moves[moves < 0]
+    if len(on) < max(FEWEST_MOVES, SHARE_MOVING * len(moves)) or len(back) > SHARE_BACK * len(on):
+        return ""
+    if len(back) and back.min() <= np.quantile(on, USUAL):
+        return ""
+    resets = f"{len(back):,} reset{'s' * (len(back) > 1)}"
+    return f"only grows, but for {resets}" if len(back) else "only grows"
 
 
 def stuck_cells(values: Floats, ends: Sequence[int]) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription, step_text
-from cotempo.data.faults import find_stuck, say_far_off, stuck_cells
+from cotempo.data.faults import find_stuck, say_counter, say_far_off, stuck_cells
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError, nearest
@@ -294,14 +294,15 @@ class Series(Table):
         )
 
     def faults(self) -> list[str]:
-        """Return in words where steps are uneven, columns constant or stuck for long, or values far from all others."""
-        far = {
-            feature: [f"column {feature!r} is {words}" for words in (*_say_constant(values), *say_far_off(values))]
-            for feature, values in zip(self.features, self.values.T, strict=True)
-        }
-        stuck = {name: [f"{each} {OUTSIDE}" for each in words] for name, words in self.say_stuck().items()}
-        of_values = [words for feature in self.features for words in (*far[feature], *stuck.get(feature, ()))]
-        return [*self._say_uneven(), *of_values]
+        """Return in words where steps are uneven, columns constant, stuck or counters, or values far off."""
+        stuck, found = self.say_stuck(), self._say_uneven()
+        for feature, values in zip(self.features, self.values.T, strict=True):
+            found += [f"column {feature!r} is {words}" for words in (*_say_constant(values), *say_far_off(values))]
+            found += [f"{each} {OUTSIDE}" for each in stuck.get(feature, ())]
+            if grows := say_counter(values, self._ends):
+                mend = "what is filled or forecast of it means nothing, nor do means over a reset"
+                found.append(f"column {feature!r} {grows}: a counter? {mend}; leave it out, or give differences")
+        return found
 
     def _say_uneven(self) -> list[str]:
         """Return in words that many steps are far shorter than the usual one; longer ones are gaps, and cut."""

@@ -41,7 +41,7 @@ class DataSettings(Settings):
     paths: ClassVar[tuple[str, ...]] = ("source", "public", "windows")
     reading: ClassVar[tuple[str, ...]] = (
         "unit", "zone", "date_format", "columns", "windows", "missing", "without", "decimal", "resample", "labels",
-        "ambiguous", "unmarked",
+        "ambiguous", "unmarked", "replace_signs",
     )  # fmt: skip
 
     source: str | tuple[str, ...] | None = Field(
@@ -74,6 +74,9 @@ class DataSettings(Settings):
     without: tuple[str, ...] | None = Field(default=None, description="Of series: columns to leave out.")
     resample: str | float | dict[str, str | float] | None = Field(
         default=None, description="Of series: take means over so long first, such as 1h; or that by client."
+    )
+    replace_signs: dict[str, float] | None = Field(
+        default=None, description='Of series: numbers that texts stand for, such as { "<0,1" = 0.05 }.'
     )
     labels: dict[str, str] | None = Field(
         default=None, description="Of posts: what events are called instead of other spellings."

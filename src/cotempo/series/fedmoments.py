@@ -47,6 +47,7 @@ from cotempo.robust.per_row import diagonal_places
 from cotempo.robust.reducer import SCREEN
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
+from cotempo.series.filling.limits import Limits
 from cotempo.series.fitted import FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
@@ -137,7 +138,7 @@ class MomentsMemory:
     cells that were hidden to compare, and `pooled` that of all clients' sums, NaN where none were. A client that
     follows nobody has `units` and `window` of its own. `apart` are the features it left out of the sums, as JSON.
     `sensors` has rows, the share of missing cells, and errors of filling and of the line for each feature, in its unit,
-    ``(4, features)``.
+    ``(4, features)``. `limits` are the hard ends of its ranges.
     """
 
     calibration: Calibration
@@ -153,6 +154,7 @@ class MomentsMemory:
     window: int = 0
     apart: str = "[]"
     sensors: Floats = field(default_factory=lambda: np.zeros((4, 0)))
+    limits: Limits | None = None
 
 
 @register()
@@ -414,8 +416,10 @@ class FittedMoments(FittedOwners):
 
     def pooled(self, client: str) -> MomentsModel:
         """Return the process of all clients' moments for one client's features, whatever the client chose."""
-        names = self.outcome.schemas[client].columns
-        return self._model(names, MomentsMemory(Calibration.none(len(names))))
+        schema = self.outcome.schemas[client]
+        blank = Calibration.none(len(schema.columns))
+        own = self.outcome.memories.get(client) or MomentsMemory(blank)
+        return self._model(schema.columns, MomentsMemory(blank, step=own.step, limits=own.limits), schema.clock)
 
     def _model(self, names: Sequence[str], memory: MomentsMemory, clock: Clock | None = None) -> MomentsModel:
         state: MomentsState = self.state
@@ -426,7 +430,7 @@ class FittedMoments(FittedOwners):
         window = memory.window or len(moments.products)
         known = (tuple(names), np.arange(len(columns)), window, memory.calibration, timing)
         units, marginals = memory.units or state.units.take(columns), memory.marginals or Marginals.of_moments(moments)
-        return MomentsModel(*known, units, process, marginals)
+        return MomentsModel(*known, units, process, marginals, memory.limits)
 
     def tables(self) -> Mapping[str, Any]:
         """Return what all results have, and how well each sensor is filled, in its own unit."""
@@ -559,7 +563,8 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
         return model_choice.calibrate(judge, units, units.rows(held), common).embed(prepared.seen, count)
 
     if sent["noised"]:  # nobody knows its own part of the sums: all follow them
-        return replace(memory, calibration=calibrated(Gaussian.of(first.take(own), PRIORS[sent["prior"]])))
+        calibration = calibrated(Gaussian.of(first.take(own), PRIORS[sent["prior"]]))
+        return replace(memory, calibration=calibration, limits=Limits.of(rows.values).embed(prepared.seen, count))
     alone = window or own_window(rows)
     added = memory.sent or WindowMoments.none(common, len(own))  # nothing, where it was left out of the sums
     choice = follow(rows, units, PooledSums(total.take(own), added, sent["prior"]), alone)
@@ -580,7 +585,7 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
         errors = [float(part.sum()) / cells for part in (choice.alone, choice.together)]
         compared = np.array([*errors, block_error(choice.alone - choice.together, cells)])
         lines, pooled = choice.lines / cells, choice.pooled / cells
-    marginals = None
+    marginals, limits = None, Limits.of(rows.values).embed(prepared.seen, count)
     if len(own) == count:
         marginals = Marginals.of(rows, process, kept_own.get("units", units), kept_own["window"])
     clock = prepared.rows.clock
@@ -593,7 +598,7 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
     apart = [names[place] for place in own if place not in _alike(prepared, sent)[1]]
     return MomentsMemory(
         calibration, compared, None, process, marginals, usual_step(pieces), excerpt(prepared.rows), lines, pooled,
-        apart=json.dumps(apart), sensors=sensors, **kept_own,
+        apart=json.dumps(apart), sensors=sensors, limits=limits, **kept_own,
     )  # fmt: skip
 
 

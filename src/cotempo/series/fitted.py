@@ -20,6 +20,7 @@ from cotempo.errors import DataError, ParameterError, Problem, nearest, warn
 from cotempo.federation import Fitted, Rng, plus_minus
 from cotempo.series.filling.ahead import LEVELS
 from cotempo.series.filling.calibration import FEWEST_CELLS, Calibration
+from cotempo.series.filling.limits import Limits
 from cotempo.series.filling.stages import Fills
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
@@ -82,6 +83,8 @@ class FittedSeries(Saved, ABC):
     ) -> Imputed:
         """Return the same table without gaps: missing cells are filled, and so are rows missing on a regular grid.
 
+        Values stay within the ends of a range that a feature often reaches and never passes, such as 0 of a flow, and
+        one with two values, such as on and off, gets one of them.
         Where a sensor is stuck, which is warned of, its cells tell nothing of the others, as they do not in learning.
 
         Parameters
@@ -105,14 +108,18 @@ class FittedSeries(Saved, ABC):
             believed(table, "filled" if fill_stuck else "kept; fill_stuck=True fills them"),
         )
         table = told if fill_stuck else table
+        warn_of_long_gaps(table, self.window)
         found = self._impute(self.rows(told, columns), draws, levels, seed)
         kept = ~np.isnan(table.values)
         values = np.where(kept, table.values, put_back(found.values, columns))
         widths = np.where(kept, 0.0, put_back(found.widths, columns))
         drawn = None if found.draws is None else np.where(kept, table.values, put_back(found.draws, columns))
-        return Imputed.of(
-            table, values, levels if np.ndim(level) else levels[0], values - widths, values + widths, drawn
-        )
+        limits = self.limits_of(table)
+        kept_values = np.where(kept, table.values, limits.keep(values))
+        low, high = limits.bounds(kept_values, values - widths, values + widths)
+        bounds = (np.where(kept, table.values, low), np.where(kept, table.values, high))
+        drawn = None if drawn is None else np.where(kept, table.values, limits.keep(drawn))
+        return Imputed.of(table, kept_values, levels if np.ndim(level) else levels[0], *bounds, drawn)
 
     @abstractmethod
     def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
@@ -207,8 +214,10 @@ class FittedSeries(Saved, ABC):
         flat = [part.reshape(len(part), -1, part.shape[-1]) for part in (values, wider[1:], *drawn)]
         middle, width, *every = (put_back(part, columns) for part in flat)
         longer, new = lengthen(past, horizon)
-        bounds = (middle - width, middle + width, every[0] if every else None)
-        return Forecast.of(longer.select(new), middle[0], levels if np.ndim(level) else levels[0], *bounds, past=past)
+        limits = self.limits_of(past)
+        value = limits.keep(middle[0])
+        bounds = (*limits.bounds(value, middle - width, middle + width), limits.keep(every[0]) if every else None)
+        return Forecast.of(longer.select(new), value, levels if np.ndim(level) else levels[0], *bounds, past=past)
 
     def compare(
         self, series: Any, horizon: int | Any = None, *, gap: int = 6, period: int | None = None, seed: int = 0
@@ -282,6 +291,15 @@ class FittedSeries(Saved, ABC):
         """Return the 5 and 95 % quantile of each feature learned from, ``(2, features)``; none where unknown."""
         return np.zeros((2, 0))
 
+    def known_limits(self) -> Limits:
+        """Return the hard ends of the features' ranges; none where unknown."""
+        return Limits.none(len(self.features))
+
+    def limits_of(self, table: Series) -> Limits:
+        """Return the limits of a table's features, wide enough for what was measured in it."""
+        order = np.array([self.features.index(name) for name in table.features], dtype=np.intp)
+        return self.known_limits().take(order).widen(table.values)
+
     def warn_of_units(self, series: Series) -> None:
         """Warn of features whose level or spread is far from what was learned, as in another unit."""
         low, high = self.known_ranges()
@@ -321,6 +339,28 @@ def on_grid(series: Series) -> Series:
         if len(series.pieces()) > len(series.sequence_names()):
             warnings.warn(f"rows missing in time stay missing: {error}", stacklevel=4)
         return series
+
+
+def warn_of_long_gaps(series: Series, window: int) -> None:
+    """Warn of the longest gap between two measurements of a feature that has more rows than a window."""
+    longest: tuple[int, int, str] = (window, 0, "")
+    first = 0
+    for _, values in series.pieces():
+        for name, part in zip(series.features, values.T, strict=True):
+            seen = np.flatnonzero(~np.isnan(part))
+            if len(seen) > 1 and (most := int(np.diff(seen).max()) - 1) > longest[0]:
+                longest = (most, first + int(seen[np.diff(seen).argmax()]) + 1, name)
+        first += len(values)
+    if longest[2]:
+        count, row, name = longest
+        begin, end = (
+            each if isinstance(each, str) else f"{each:.12g}"
+            for each in series.span(series.time[row], series.time[row + count - 1])
+        )
+        warn(
+            f"{name!r} is missing in {count:,} rows, from {begin} to {end}, more than a window of {window} shows: they "
+            "are filled as if all went on as usual; if the plant stood still then, make a sequence before and one after"
+        )
 
 
 def believed(series: Series, done: str) -> Series:

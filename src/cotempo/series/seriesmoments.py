@@ -12,6 +12,7 @@ from pydantic import Field
 from cotempo.errors import warn
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import nearest_correlation
+from cotempo.series.filling.limits import Limits
 from cotempo.series.fitted import FilledRows, FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.latent import DEVIATIONS
@@ -66,16 +67,17 @@ class SeriesMoments(Settings):
         order = np.arange(len(table.features))
         known = (table.features, order, window, calibration, Timing.of(table))
         marginals = Marginals.of(rows, stage.process, stage.units, window)
-        return MomentsModel(*known, stage.units, stage.process, marginals)
+        return MomentsModel(*known, stage.units, stage.process, marginals, Limits.of(rows.values))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MomentsModel(FittedSeries):
-    """A fitted Gaussian process of an owner's series; `process` is in `units`."""
+    """A fitted Gaussian process of an owner's series; `process` is in `units`; `limits` are the owner's, if known."""
 
     units: Units
     process: Gaussian
     marginals: Marginals
+    limits: Limits | None = None
 
     def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
         inner, missing = self.units.rows(rows), np.isnan(rows.values)
@@ -95,6 +97,10 @@ class MomentsModel(FittedSeries):
         if not len(self.marginals.quantiles):
             return super().known_ranges()
         return np.array([[np.interp(d, DEVIATIONS, own) for own in self.marginals.quantiles] for d in (-1.645, 1.645)])
+
+    def known_limits(self) -> Limits:
+        """Return the hard ends of the owner's own ranges."""
+        return self.limits or super().known_limits()
 
     def _sample(self, count: int, rows: int, seed: int) -> Floats:
         stream, marginals = Rng(seed, "sample")("draws"), self.marginals

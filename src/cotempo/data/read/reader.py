@@ -77,8 +77,9 @@ def read_sheets(
         _check_columns(own, own_name)
     everywhere = replace(reading, seen=set[str]().union(reading.seen, *(own.seen for own in readings.values())))
     _check_columns(everywhere, None)
+    renamed = {name for named in (reading.named, *reading.by_client.values()) for name in named}
     for name in everywhere.without:
-        if name.strip() not in everywhere.seen:
+        if name.strip() not in everywhere.seen and name not in renamed:
             must = f"no column is called {name!r}, as without= says{nearest(name, everywhere.seen)}"
             reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(everywhere.seen)))}")
     if time == "time":  # windows are of some clients, or of all together

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
@@ -12,8 +13,9 @@ from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.read.signs import is_repeat
 from cotempo.data.read.times import TWICE_OR_NEVER
 from cotempo.data.series import Series
-from cotempo.data.tables import READERS
+from cotempo.data.tables import READERS, pluralize
 from cotempo.errors import DataError, nearest
+from cotempo.typing import Floats
 
 
 def read_series(
@@ -29,6 +31,7 @@ def read_series(
     decimal: str = "",
     resample: str | float | Mapping[str, str | float] = "",
     ambiguous: str = "",
+    replace_signs: Mapping[str, float] | None = None,
 ) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.
 
@@ -49,7 +52,9 @@ def read_series(
         ``time.dt.tz_localize("Europe/Berlin", ambiguous="infer")``.
     resample
         Take means over so long, such as ``"1h"``, as `Series.resample` does, so that rows are equally far apart at all
-        clients; or that by client, for these only.
+        clients; or that by client, for these only. Rows of the same time are refused without it, but for equal ones.
+    replace_signs
+        Numbers that texts stand for, such as ``{"<0,1": 0.05}`` for what is below a limit of detection.
 
     Returns
     -------
@@ -64,8 +69,9 @@ def read_series(
     >>> read_series(frame)["a"]
     Series(2 rows, 1 sequence, features pulse)
     """
-    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous)
-    found = read_sheets(source, reading, _read_sheet)
+    signs = replace_signs or {}
+    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous, signs)
+    found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, resample))
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)
     reading.finish()
@@ -80,19 +86,20 @@ def read_series(
 READERS["series"] = read_series
 
 
-def _read_sheet(sheet: Sheet) -> dict[str, Series]:
+def _read_sheet(sheet: Sheet, resample: Any) -> dict[str, Series]:
     features = [name for name in sheet.columns if name not in ("client", "sequence", "time")]
     if not features:
         sheet.note("a series must have at least one column besides client, sequence and time")
     sheet.require("time")
     grouped = group_rows(sheet)
     values = np.array([sheet.numbers(name) for name in features]).T
-    _refuse_repeated_times(grouped)
+    kept = _settle_repeated_times(grouped, values, resample)
     sheet.problems.raise_any()
     sequence, times = grouped.sequence, grouped.times
+    clients = ((name, rows[kept[rows]]) for name, rows, _ in grouped.by_client())
     return {
         name: Series(tuple(features), sequence[rows], times.values[rows], values[rows], times.unit, times.zone)
-        for name, rows, _ in grouped.by_client()
+        for name, rows in clients
     }
 
 
@@ -103,16 +110,40 @@ def _reorder(table: Series, features: tuple[str, ...]) -> Series:
     return replace(table, features=features, values=table.values[:, [table.features.index(name) for name in features]])
 
 
-def _refuse_repeated_times(grouped: Grouped) -> None:
-    order, sheet = grouped.order, grouped.sheet
+def _settle_repeated_times(grouped: Grouped, values: Floats, resample: Any) -> NDArray[np.bool_]:
+    """Return which rows to keep, one of each time; values are made means where means are asked for, others refused.
+
+    Rows that are equal are left out, with a word.
+    """
+    order, sheet, kept = grouped.order, grouped.sheet, np.ones(len(values), dtype=bool)
     if any(TWICE_OR_NEVER in problem.must for problem in sheet.problems.found):
-        return  # the hour that comes twice where clocks are changed is told already
+        return kept  # the hour that comes twice where clocks are changed is told already
     repeated = (np.diff(grouped.group[order]) == 0) & (np.diff(grouped.times.values[order]) == 0)
-    twin = dict(zip(order[1:][repeated].tolist(), order[:-1][repeated].tolist(), strict=True))
-    must = "must differ inside a sequence, got the time of row {} again"
+    begins = np.flatnonzero(np.append(True, ~repeated))
+    again = begins[np.diff(begins, append=len(order)) > 1]
+    twin: dict[int, int] = {}
+    left_out: dict[str, int] = {}
+    for first in again.tolist():
+        stop = first + 1 + int(np.argmin(np.append(repeated[first:], False)))
+        rows, client = order[first:stop], grouped.owner(int(grouped.group[order[first]]))[0]
+        equal = bool(((values[rows] == values[rows[0]]) | (np.isnan(values[rows]) & np.isnan(values[rows[0]]))).all())
+        if not equal and not (resample.get(client) if isinstance(resample, Mapping) else resample):
+            twin |= zip(rows[1:].tolist(), rows[:-1].tolist(), strict=True)
+            continue
+        kept[rows[1:]] = False
+        if equal:
+            left_out[client] = left_out.get(client, 0) + len(rows) - 1
+        else:
+            known = ~np.isnan(values[rows])
+            sums = np.where(known, values[rows], 0.0).sum(axis=0)
+            values[rows[0]] = np.where(known.any(axis=0), sums / np.maximum(known.sum(axis=0), 1), np.nan)
+    for client, count in left_out.items():
+        sheet.reading.remark(f"{pluralize(count, 'row')} left out, equal to another of the same time", client)
+    must = "must differ inside a sequence, got the time of row {} again with other values; pass resample= for means"
     if "sequence" not in sheet.columns and (apart := [name for name in sheet.columns if is_repeat(name)]):
-        must += f"; pass columns={{{{'sequence': {apart[0]!r}}}}} if that column tells sequences apart"
+        must += f", or columns={{{{'sequence': {apart[0]!r}}}}} if that column tells sequences apart"
     sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(sheet.row_number(twin[row])), "time")
+    return kept
 
 
 def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import Problems, client_name_error, duplicates, list_names, quote
-from cotempo.data.read.signs import other_signs, signs_among, trimmed, without_signs
+from cotempo.data.read.signs import other_signs, signs_among, trimmed, with_numbers, without_signs
 from cotempo.errors import ParameterError, nearest, warn
 from cotempo.typing import Floats, Indices
 
@@ -47,6 +47,7 @@ class Reading:
     without: Sequence[str] = ()  # columns to leave out, by their names in the source
     decimal: str = ""  # the sign before decimals; guessed if empty
     ambiguous: str = ""  # which hour is meant, "first" or "second", where clocks repeat one; refused if empty
+    replace_signs: Mapping[str, float] = field(default_factory=dict)  # numbers that texts stand for
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
     seen: set[str] = field(default_factory=set)  # names of columns in any source
@@ -76,6 +77,17 @@ class Reading:
             given = getattr(self, option)
             if isinstance(given, str) or not all(isinstance(name, kind) for name in given):
                 raise ParameterError(f"{option} must be a list of {what}, got {given!r}")
+
+        numbers = {sign: number for sign, number in self.replace_signs.items() if not isinstance(number, bool)}
+        if not all(isinstance(sign, str) and isinstance(number, int | float) for sign, number in numbers.items()):
+            raise ParameterError(
+                f"replace_signs must map texts to numbers, such as {{'<0,1': 0.05}}, got {self.replace_signs!r}"
+            )
+
+    @property
+    def all_signs(self) -> tuple[str | float, ...]:
+        """Texts and numbers in columns of numbers that are no numbers of their own."""
+        return (*self.missing, *self.replace_signs)
 
     @property
     def date_formats(self) -> tuple[str, ...]:
@@ -124,9 +136,10 @@ class Reading:
     def finish(self) -> None:
         """Raise all problems, or else warn of what was guessed or left out, one warning per note."""
         self.problems.raise_any()
-        for sign in self.missing:
-            if sign not in self.signs:
-                self.remark("no cell holds this sign, which missing= names", repr(sign))
+        for option, signs in (("missing", self.missing), ("replace_signs", self.replace_signs)):
+            for sign in signs:
+                if sign not in self.signs:
+                    self.remark(f"no cell holds this sign, which {option}= names", repr(sign))
         for note, sources in self.notes.items():
             warn(f"{list_names(sources)}: {note}")
 
@@ -134,8 +147,8 @@ class Reading:
         """Return the columns of a source under the names that readers know."""
         self.seen.update(columns)
         left_out = {name.strip() for name in self.without}
-        columns = {name: values for name, values in columns.items() if name not in left_out}
         new = {old: name for name, old in self.named.items() if old in columns}
+        columns = {name: part for name, part in columns.items() if not {name, new.get(name)} & left_out}
         renamed = [new.get(name, name) for name in columns]
         problems = Problems()
         for name in duplicates(renamed):
@@ -298,8 +311,9 @@ class Sheet:
         """Return a column as float64, NaN where missing; text that is not a number and infinite values are noted."""
         values = self.columns[column]
         if is_text(values.type):
-            self.reading.signs.update(signs_among(values, self.reading.missing))
+            self.reading.signs.update(signs_among(values, self.reading.all_signs))
             texts, advise = trimmed(values, self.reading.missing), lambda texts: other_signs(column, texts)
+            texts = with_numbers(texts, self.reading.replace_signs)
             values, _ = self.cast(column, texts, pa.float64(), "must be a number or empty", advise)
         try:
             numbers = to_floats(values)

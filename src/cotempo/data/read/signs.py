@@ -1,7 +1,7 @@
 """Signs for a missing value, the usual ones and those that ``missing=`` names: texts, or numbers such as -999."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,13 @@ def trimmed(values: pa.ChunkedArray, missing: Sequence[str | float] = ()) -> pa.
     texts = compute.utf8_trim_whitespace(values.cast(pa.large_string()))
     signs = pa.array([*USUAL, *map(_text, missing)], pa.large_string())
     return compute.if_else(compute.is_in(compute.utf8_lower(texts), value_set=signs), None, texts)
+
+
+def with_numbers(texts: pa.ChunkedArray, numbers: Mapping[str, float]) -> pa.ChunkedArray:
+    """Return trimmed texts with the numbers that some of them stand for."""
+    for sign, number in numbers.items():
+        texts = compute.if_else(compute.equal(compute.utf8_lower(texts), _text(sign)), str(float(number)), texts)
+    return texts
 
 
 def signs_among(texts: pa.ChunkedArray, missing: Sequence[str | float]) -> set[str | float]:
@@ -41,6 +48,9 @@ def other_signs(column: str, texts: list[str]) -> str:
     if is_repeat(column):
         return f"; pass columns={{'sequence': {column!r}}} if that tells sequences apart, or without={[column]}"
     signs = list(dict.fromkeys(texts))
+    below = {sign: half for sign in signs if (half := _half_limit(sign)) is not None}
+    if below and len(below) <= MOST_SIGNS:
+        return f"; pass replace_signs={below}, for half of a limit of detection, or without={[column]}"
     missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
     return f"; pass {missing}without={[column]}"
 
@@ -48,6 +58,12 @@ def other_signs(column: str, texts: list[str]) -> str:
 def is_repeat(column: str) -> bool:
     """Return whether a column is called as what tells repetitions of one measurement apart."""
     return column.strip().lower() in REPEATS
+
+
+def _half_limit(sign: str) -> float | None:
+    """Return half the number of a text such as <0,1; None where it is no such text."""
+    number = _number(sign.removeprefix("<").strip()) if sign.startswith("<") else None
+    return None if number is None else number / 2
 
 
 def _text(sign: str | float) -> str:

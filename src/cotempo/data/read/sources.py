@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from cotempo.errors import DataError, Problem
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".jsonl")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 FIRST_ROWS = {".parquet": 0, ".jsonl": 1}  # as people count
+NUMBER, MOST_HEAD = re.compile(r"[+-]?[\d.,]+([eE][+-]?\d+)?"), 20  # rows to look at for a line of units
 INDEXED = ("client", "sequence", "time")
 WINDOWS, ALL_WINDOWS = ".windows", "windows"
 FIRST_OF_TEXT = 2  # after a header
@@ -169,14 +171,32 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     elif suffix == ".jsonl":
         table = read_jsonl(source)
     else:
-        table, guessed = read_csv(source, limit, reading.missing, reading.decimal)
+        table, guessed = read_csv(source, limit, reading.all_signs, reading.decimal)
     if guessed:
         reading.remark(guessed, source.name)
     names = _without_blanks(table.column_names, reading, source.name)
     _check_names(names)
     columns = reading.rename(_as_numbers(dict(zip(names, table.columns, strict=True)), reading))
     first_row = FIRST_ROWS.get(suffix, FIRST_OF_TEXT)
+    if units := _units_line(columns):
+        reading.remark(f"row {first_row} has no time and no number: left out, as units ({units})", source.name)
+        columns, first_row = {name: values[1:] for name, values in columns.items()}, first_row + 1
     return Sheet(reading, columns, first_row, client or _stem(source), one_client=client is not None)
+
+
+def _units_line(columns: Mapping[str, pa.ChunkedArray]) -> str:
+    """Return the cells of a first row that has units for numbers and no time; "" where there is no such row.
+
+    Rows after it have times, and numbers where this one has texts.
+    """
+    if "time" not in columns or len(columns["time"]) < 2 or not all(is_text(each.type) for each in columns.values()):
+        return ""
+    head = {name: [(cell or "").strip() for cell in values[:MOST_HEAD].to_pylist()] for name, values in columns.items()}
+    first, time = {name: cells[0] for name, cells in head.items()}, head["time"]
+    numbers = any(first[name] and any(map(NUMBER.fullmatch, cells[1:])) for name, cells in head.items())
+    if any(sign.isdecimal() for sign in time[0]) or not any(sign.isdecimal() for sign in time[1]) or not numbers:
+        return ""
+    return "" if any(map(NUMBER.fullmatch, first.values())) else ", ".join(filter(None, first.values()))
 
 
 def _load_sequences(files: list[Path], client: str, reading: Reading) -> Sheet:
@@ -194,7 +214,7 @@ def _load_sequences(files: list[Path], client: str, reading: Reading) -> Sheet:
         as_text = [[column.cast(pa.string()) for column in table.columns] for table in tables]
         named = [pa.table(own, names=table.column_names) for own, table in zip(as_text, tables, strict=True)]
         joined = pa.concat_tables(named, promote_options="permissive")
-    places = np.concatenate([np.arange(sheet.rows) for sheet in sheets])
+    places = np.concatenate([np.arange(sheet.rows) + sheet.first_row - sheets[0].first_row for sheet in sheets])
     origin = np.repeat([file.name for file in files], [sheet.rows for sheet in sheets])
     columns = dict(zip(joined.column_names, joined.columns, strict=True))
     return Sheet(reading, columns, sheets[0].first_row, client, one_client=True, places=places, origin=origin)
@@ -289,7 +309,7 @@ def _columns_of(source: Any, reading: Reading) -> dict[str, pa.ChunkedArray]:
 def _as_numbers(columns: dict[str, pa.ChunkedArray], reading: Reading) -> dict[str, pa.ChunkedArray]:
     """Return columns with points before decimals, where the reading says which sign they have."""
     texts = {name: values for name, values in columns.items() if reading.decimal and is_text(values.type)}
-    return {**columns, **with_points(texts, reading.decimal, reading.missing)}
+    return {**columns, **with_points(texts, reading.decimal, reading.all_signs)}
 
 
 def _with_index(source: Any, reading: Reading) -> Any:

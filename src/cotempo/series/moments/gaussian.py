@@ -21,6 +21,7 @@ LONGEST_STRETCH, SHORTEST_STRETCH = 128, 24
 EIGENVALUE_FLOOR = 1e-2
 JITTER, CONSTANT_VARIANCE = 1e-8, 1e-6
 LEVEL_WINDOWS = 10_000
+MOST_CELLS = 2000  # of a stretch around a long gap
 
 
 class WalkPrior(NamedTuple):
@@ -104,14 +105,14 @@ class Gaussian:
     def fill(self, rows: SeriesRows) -> Floats:
         """Fill missing cells by their conditional mean."""
         filled = rows.values.copy()
-        for part in self._parts(rows):
+        for part in self._parts(rows, whole_gaps=True):
             filled[part.kept] = part.fill()[part.inner]
         return filled
 
     def measure(self, rows: SeriesRows) -> tuple[Floats, Floats]:
         """Fill missing cells by their conditional mean; return the deviations of all cells, too."""
         filled, deviation = rows.values.copy(), np.zeros_like(rows.values)
-        for part in self._parts(rows):
+        for part in self._parts(rows, whole_gaps=True):
             filled[part.kept] = part.fill()[part.inner]
             spread = np.zeros(part.missing.shape)
             spread[part.missing] = np.sqrt(np.diag(part.covariance()))
@@ -138,7 +139,7 @@ class Gaussian:
     def draw(self, rows: SeriesRows, count: int, stream: np.random.Generator) -> Floats:
         """Draw rows with their gaps filled, ``(count, rows, features)``: stretch by stretch, given the last."""
         drawn = np.repeat(rows.values[None], count, axis=0)
-        for part in self._parts(rows):
+        for part in self._parts(rows, whole_gaps=True):
             place = slice(part.kept.start - part.inner.start, part.kept.start - part.inner.start + len(part.missing))
             given = np.isnan(drawn[0, place]).ravel()
             values = drawn[:, place].reshape(count, -1)
@@ -149,20 +150,64 @@ class Gaussian:
             drawn[:, part.kept] = values.reshape(count, *part.missing.shape)[:, part.inner]
         return drawn
 
-    def _parts(self, rows: SeriesRows) -> Iterator[_Part]:
-        """Yield stretches with gaps: the middle of each is kept, the rest is context."""
+    def _parts(self, rows: SeriesRows, *, whole_gaps: bool = False) -> Iterator[_Part]:
+        """Yield stretches with gaps: the middle of each is kept, the rest is context.
+
+        With `whole_gaps` a gap that is longer than the context is a stretch of its own, as far as memory allows:
+        what is filled does not jump inside it.
+        """
         tables: dict[int, Floats] = {}
         longest = min(max(2 * (len(self.whiteners) + 1), SHORTEST_STRETCH), LONGEST_STRETCH)
         for begin, stop in rows.bounds:
             length = min(longest, stop - begin)
             starts = sorted({*range(begin, stop - length, max(1, length // 2)), stop - length})
             edges = [begin, *((first + length + second) // 2 for first, second in pairwise(starts)), stop]
-            for start, (first, end) in zip(starts, pairwise(edges), strict=True):
+            reach = length // 2
+            spans = _long_gaps(rows.values, begin, stop, reach) if whole_gaps else []
+            for first, end in spans:
+                near = slice(max(begin, first - reach), min(stop, end + reach))
+                table = self.precision(near.stop - near.start)
+                yield _Part(slice(first, end), slice(first - near.start, end - near.start), rows.values[near], table)
+            kept = [
+                (start, *part)
+                for start, edge in zip(starts, pairwise(edges), strict=True)
+                for part in _outside(edge, spans)
+            ]
+            for start, first, end in kept:
                 if np.isnan(rows.values[first:end]).any():
                     if length not in tables:
                         tables[length] = self.precision(length)
                     values = rows.values[start : start + length]
                     yield _Part(slice(first, end), slice(first - start, end - start), values, tables[length])
+
+
+def _long_gaps(values: Floats, begin: int, stop: int, reach: int) -> list[tuple[int, int]]:
+    """Return rows of a piece in which a feature is missing for longer than half the reach, if these are not too many.
+
+    Gaps of several features that overlap are one.
+    """
+    gone = np.isnan(values[begin:stop])
+    bounds = np.diff(np.pad(gone, ((1, 1), (0, 0))).astype(np.int8), axis=0)
+    found: list[tuple[int, int]] = []
+    gaps = zip(*(np.argwhere(edge)[:, 1].tolist() for edge in (bounds.T > 0, bounds.T < 0)), strict=True)
+    for first, end in sorted((begin + first, begin + end) for first, end in gaps if end - first > reach // 2):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return [(first, end) for first, end in found if (end - first + 2 * reach) * values.shape[1] <= MOST_CELLS]
+
+
+def _outside(span: tuple[int, int], others: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a span that are in none of others, which are in order and apart."""
+    first, end = span
+    for low, high in others:
+        if high > first and low < end:
+            if low > first:
+                yield first, low
+            first = high
+    if first < end:
+        yield first, end
 
 
 class _Part:
