@@ -494,8 +494,8 @@ class EdgeRanking(Method):
             # Blocks are of different rows, centrings of the same.
             "moments": lambda message: float(message["counts"].sum() if self._offered else message["counts"].max()),
         }
+        seen = {"levels": seen_cells, "spread": seen_cells, "histogram": seen_values}.get(phase)
         alike, scatter = (_relations, _own_scale) if phase == "moments" else (None, None)
-        seen = {"levels": seen_cells, "histogram": seen_values}.get(phase)
         return Expect(fields, sums=True, rows=counts.get(phase), alike=alike, scatter=scatter, seen=seen)
 
     def result(self, outcome: Outcome) -> FittedRanking:
@@ -506,8 +506,8 @@ class EdgeRanking(Method):
 
 
 def seen_cells(message: Message) -> dict[str, Floats]:
-    """Return how many values of each variable a client has, by what it sends of them in the phase `levels`."""
-    return dict.fromkeys(("cells", "sums", "between"), message["cells"])
+    """Return how many values of each variable a client has, by what it sends of them in `levels` and `spread`."""
+    return {name: message["cells"] for name in ("cells", "sums", "between", "squares") if name in message}
 
 
 def seen_values(message: Message) -> dict[str, Floats]:
