@@ -70,9 +70,9 @@ def test_tab_separated_files_are_read(tmp_path: Path, recwarn: pytest.WarningsRe
 
 def test_a_column_of_replicates_is_offered_as_the_sequence() -> None:
     twice = pd.concat([frame("x").assign(replicate=name) for name in ("A1", "A2")])
-    with pytest.raises(DataError, match=r"pass columns=\{'sequence': 'replicate'\}"):
+    with pytest.raises(DataError, match=r"columns=\{'sequence': 'replicate'\}"):
         ct.read_series({"a": twice})
-    with pytest.raises(DataError, match=r"pass columns=\{'sequence': 'replicate'\} if that column tells"):
+    with pytest.raises(DataError, match=r"columns=\{'sequence': 'replicate'\} if that column tells"):
         ct.read_series({"a": twice.assign(replicate=twice["replicate"].str[1:].astype(int))})
     assert ct.read_series({"a": twice}, columns={"sequence": "replicate"})["a"].sequence_names() == ["A1", "A2"]
 
