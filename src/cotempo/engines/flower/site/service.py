@@ -30,7 +30,7 @@ from cotempo.federation.wire import identify_question, question_from_bytes, summ
 from cotempo.privacy.approval import ENDED, Request, RequestInbox
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract, are_neighbours
 from cotempo.privacy.keys import PeerBook, SiteKeys
-from cotempo.privacy.ledger import Ledger, require_no_difference
+from cotempo.privacy.ledger import Ledger, LedgerChanged, require_no_difference
 from cotempo.privacy.noise import Noise
 from cotempo.privacy.policy import Refused, require_as_read
 from cotempo.privacy.private_form import PrivateForm
@@ -41,6 +41,8 @@ from cotempo.privacy.secure_sum.vault import DiskVault
 from cotempo.storage.files import private, write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
+
+CHANGED = "the record of what left this site was changed, and nothing is answered before its people have looked at it"
 
 
 class SiteService:
@@ -79,6 +81,7 @@ class SiteService:
         try:
             if verb != Verb.RESULT:  # a site that is paused hears that a run has ended, and sends nothing
                 self.inbox.require_running()
+            self.ledger.require_whole()
             match verb:
                 case Verb.JOIN:
                     schema, consent = self.join(parts[Part.CONTRACT], parts[Part.SIGNATURE].decode())
@@ -92,14 +95,20 @@ class SiteService:
                     self.end(ResultReference.from_bytes(parts[Part.REFERENCE]), parts.get(Part.STATE))
                     return {}
             raise MessageError(f"the verb must be join, agree, ask or result, got {verb!r}")
+        except LedgerChanged as error:
+            return self._refuse(CHANGED, f"{CHANGED}: {error}", f"the ledger of {self.settings.name}")
         except Refused as error:
-            self.log(f"{REFUSED}{error}", "refused")
-            self.alerts.tell("refused", self.settings.name, str(error))
-            return {Part.REFUSED: str(error).encode()}
+            return self._refuse(str(error), str(error), self.settings.name)
         except AwaitingApproval as error:
             return {Part.WAITING: str(error).encode()}
         except Exception as error:
             return self.fail(error)
+
+    def _refuse(self, said: str, noted: str, about: str) -> Parts:
+        """Return a refusal, and tell people at the site, who may know more than leaves."""
+        self.log(f"{REFUSED}{noted}", "refused")
+        self.alerts.tell("refused", about, noted)
+        return {Part.REFUSED: said.encode()}
 
     def fail(self, error: Exception) -> Parts:
         """Log an error and return the answer that names its class, or that the disk is full."""
