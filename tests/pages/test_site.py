@@ -255,6 +255,41 @@ def test_the_history_says_what_left_and_finds_a_changed_ledger(site: AskedSite, 
     assert "readable by the coordinator" not in changed
 
 
+@pytest.mark.parametrize("change", ["line", "head"])
+def test_with_a_changed_record_a_person_can_still_read_and_pause(
+    site: AskedSite, visitor: TestClient, change: str
+) -> None:
+    site.join()
+    decide(visitor, choice="once")
+    site.join()
+    site.ask(RUN)
+    site.join(run=OTHER, purpose="Compare years.")
+    ledger = site.kit / "home" / "ledger.jsonl"
+    if change == "line":
+        ledger.write_bytes(ledger.read_bytes().replace(b'"bytes":24', b'"bytes":2'))
+    else:
+        ledger.with_suffix(".head").write_bytes(b"")
+    polite = TestClient(visitor.app, visitor.base_url, raise_server_exceptions=False)
+    contract = site.service.inbox.find(OTHER).agreed.digest
+    for answer in (
+        polite.get(""),
+        polite.get("history"),
+        polite.get(f"request/{OTHER}"),
+        polite.get(f"run/{RUN}"),
+        send(polite, f"request/{OTHER}/decide", contract=contract, choice="once"),
+        send(polite, f"request/{OTHER}/dry-run"),
+    ):
+        assert answer.text.count("The record was changed") == 1
+        assert "Pause this site</button>" in answer.text
+        assert 'href="/secret/history"' in answer.text
+    assert site.service.inbox.decision(OTHER) is None
+    assert "Compare years." in polite.get("").text
+    history = polite.get("history").text
+    assert "FedMean on your series" in history
+    assert "nothing that can still be read" in history
+    assert "This site is paused" in send(polite, "pause", paused="yes").text
+
+
 def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(site: AskedSite, visitor: TestClient) -> None:
     site.join()
     page = send(visitor, f"request/{RUN}/dry-run").text

@@ -92,6 +92,28 @@ def test_whatever_is_changed_is_found(ledger: Ledger, change: str) -> None:
         again.verify()
 
 
+@pytest.mark.parametrize("head", ["", "6", "six lines", "-1 " + "0" * 64, "9" * 5000 + " " + "0" * 64, "\0\udcff"])
+def test_a_head_that_is_damaged_is_said(ledger: Ledger, head: str) -> None:
+    again = filled(ledger)
+    ledger.head.write_bytes(head.encode(errors="surrogateescape"))
+    with pytest.raises(LedgerChanged, match=r"ledger\.head must hold the number of lines"):
+        again.verify()
+
+
+def test_what_is_before_a_change_can_still_be_read(ledger: Ledger) -> None:
+    whole = filled(ledger).verify()
+    assert ledger.read_intact() == (whole, "")
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    for place in (1, 5):
+        ledger.path.write_bytes(b"".join([*lines[:place], b"{}\n", *lines[place + 1 :]]))
+        assert ledger.read_intact()[0] == whole[:place]
+    forged = lines[5].replace(b'"bytes":100', b'"bytes":1')  # only the head tells
+    ledger.path.write_bytes(b"".join([*lines[:5], forged]))
+    entries, problem = ledger.read_intact()
+    assert entries == whole[:5]
+    assert "the last one was changed" in problem
+
+
 @pytest.mark.parametrize("change", ["in place", "another file", "head", "cut off and hidden", "gone"])
 def test_what_is_changed_while_it_is_open_is_found_before_the_next_entry(ledger: Ledger, change: str) -> None:
     writer = filled(ledger)
@@ -184,7 +206,7 @@ def test_it_is_read_while_another_process_writes(ledger: Ledger, monkeypatch: py
     reader, read_head = Ledger(filled(ledger).path), Ledger._read_head
     heads = iter(range(4))
 
-    def write_in_between(self: Ledger) -> list[str]:
+    def write_in_between(self: Ledger) -> str:
         head = read_head(self)
         if next(heads, None) == 0:
             for step in range(3):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,6 +90,13 @@ class Ledger:
 
     def verify(self) -> list[Entry]:
         """Read all entries; raise `LedgerChanged` that names the first line that was tampered with."""
+        entries, problem = self.read_intact()
+        if problem:
+            raise LedgerChanged(problem)
+        return entries
+
+    def read_intact(self) -> tuple[list[Entry], str]:
+        """Return the entries up to the first that was tampered with, and what is wrong; empty if nothing is."""
         entries: list[Entry] = []
         last = FIRST
         lines, head = self._read()
@@ -99,20 +107,21 @@ class Ledger:
             except (ValueError, KeyError, TypeError):
                 fits = False
             if not fits:
-                raise LedgerChanged(
-                    f"{self.path} must be as it was written, line {number} or one before it was changed"
-                )
+                return entries, f"{self.path} must be as it was written, line {number} or one before it was changed"
             entries.append(entry)
             last = hashlib.sha256(line).hexdigest()
+        if not (found := re.fullmatch(r"([0-9]{1,15}) ([0-9a-f]{64})", head)):
+            return entries[:-1], f"{self.head} must hold the number of lines and the last one's hash, it was changed"
         # A kill between the two files leaves one line more than the head knows of.
-        known = int(head[0])
-        at_head = (hashlib.sha256(lines[known - 1]).hexdigest() if known else FIRST) if known <= len(lines) else None
-        if at_head != head[1] or len(lines) > known + 1:
-            found = "its last line was changed" if known == len(lines) else f"it has {len(lines)}"
-            raise LedgerChanged(f"{self.path} must end as it was written: {known} lines were, {found}")
-        return entries
+        known = int(found[1])
+        if not known <= len(lines) <= known + 1:
+            return entries[:known], f"{self.path} must end as it was written: {known} lines were, it has {len(lines)}"
+        if _last(entries[:known]) != found[2]:
+            said = f"{self.path} must end as it was written: {known} lines were, and the last one was changed"
+            return entries[: max(known - 1, 0)], said
+        return entries, ""
 
-    def _read(self) -> tuple[list[bytes], list[str]]:
+    def _read(self) -> tuple[list[bytes], str]:
         """Return the lines that were written whole, and the head, both of one moment: another process may write."""
         for _ in range(100):
             head = self._read_head()
@@ -121,8 +130,8 @@ class Ledger:
                 break
         return data.split(b"\n")[:-1], head
 
-    def _read_head(self) -> list[str]:
-        return self.head.read_text().split() if self.head.exists() else ["0", FIRST]
+    def _read_head(self) -> str:
+        return self.head.read_text(errors="replace") if self.head.exists() else f"0 {FIRST}"
 
     def append(self, kind: str, run: str, **content: Any) -> None:
         """Add an entry; one that a full disk or a kill cuts short never was."""

@@ -171,7 +171,7 @@ def test_a_site_whose_ledger_is_changed_while_it_runs_answers_nothing_more(
         assert "the record of what left this site was changed" in said
         assert str(tmp_path) not in said
     assert ledger.read_bytes() == changed
-    assert "its last line was changed" in (service.home / "site.log").read_text()
+    assert "the last one was changed" in (service.home / "site.log").read_text()
     assert told[0][:2] == ("refused", "the ledger of ash")  # not silenced by an alert of another refusal
     assert "was changed" in told[0][2]
     ledger.write_bytes(whole)
