@@ -305,13 +305,15 @@ class SiteService:
                 f"this site sends at most {self.settings.privacy.megabytes:g} megabytes at once; this answer has more"
             )
         is_shields_own = joined.site.is_shields_own(question.then or question)
-        expect = Expect({}, is_opaque=is_shields_own)
+        is_masked = (question.then or question).phase == MASKED
+        expect = Expect({}, sums=is_masked, is_opaque=is_shields_own)
+        record = {**summarize_message(question, message, expect), "masked": is_masked}
         with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8", opener=private) as file:
-            file.write(json.dumps(summarize_message(question, message, expect)) + "\n")
+            file.write(json.dumps(record) + "\n")
         if question.phase == UNMASK and (survivors := joined.survivors) not in joined.sums:
             self.ledger.append("sum", question.run, participants=survivors)
             joined.sums.append(survivors)
-        if (question.then or question).phase == MASKED or (not is_shields_own and len(message)):
+        if is_masked or (not is_shields_own and len(message)):
             self.ledger.append(
                 "message", question.run, step=question.step, phase=question.phase, bytes=message.nbytes,
                 is_masked=is_shields_own,
