@@ -290,6 +290,25 @@ def test_with_a_changed_record_a_person_can_still_read_and_pause(
     assert "This site is paused" in send(polite, "pause", paused="yes").text
 
 
+def test_each_run_is_shown_with_its_purpose_and_standing_approvals_with_what_they_cover(
+    site: AskedSite, visitor: TestClient
+) -> None:
+    site.join()
+    decide(visitor, choice="like")
+    site.join()
+    site.ask(RUN)
+    inbox = visitor.get("").text
+    rules, decided = inbox.partition("Standing approvals")[2].split("<h2>Decided</h2>")
+    assert "With birch, cedar; no noise" in rules
+    assert "FedMean on your series: Compare wards." in decided
+    for path in ("history", f"run/{RUN}"):
+        assert "Compare wards." in visitor.get(path).text
+    noised = {"secure_sum": False, "epsilon": 2.0, "delta": 1e-6}
+    site.join(run=OTHER, method="OneRound", parameters={"lags": 2}, privacy=noised)
+    decide(visitor, OTHER, choice="like")
+    assert "With birch, cedar; an epsilon of at most 2 each" in visitor.get("").text
+
+
 def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(site: AskedSite, visitor: TestClient) -> None:
     site.join()
     page = send(visitor, f"request/{RUN}/dry-run").text

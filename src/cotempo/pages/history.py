@@ -9,7 +9,7 @@ from functools import cached_property
 
 from cotempo.data.tables import pluralize
 from cotempo.engines.flower.site.service import SiteService
-from cotempo.engines.flower.site.words import expectations
+from cotempo.engines.flower.site.words import expectations, read_purpose
 from cotempo.errors import CotempoError
 from cotempo.federation.fitted import load
 from cotempo.federation.registry import find_method
@@ -31,6 +31,12 @@ class PastRun:
     def title(self) -> str:
         """The method, and on what."""
         return f"{self.entry['method']} on your {self.entry['data']}"
+
+    @property
+    def purpose(self) -> str:
+        """What the coordinator said it was for; empty if nothing."""
+        contract = self.service.contract(self.entry["run"])
+        return "" if contract is None else read_purpose(contract)
 
     @property
     def left(self) -> str:

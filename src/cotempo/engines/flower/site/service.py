@@ -336,6 +336,11 @@ class SiteService:
         path = self._folder(run) / "accepted.json"
         return Accepted.read(json.loads(path.read_bytes()), str(path)) if path.is_file() else None
 
+    def contract(self, run: str) -> Contract | None:
+        """Return the contract that this site accepted for a run."""
+        accepted = self._accepted(run)
+        return None if accepted is None else Contract.from_bytes(accepted.contract.encode())
+
     def _keep(self, joined: JoinedRun) -> None:
         """Store what was accepted."""
         contract = joined.contract.to_bytes().decode()
