@@ -151,6 +151,27 @@ def test_a_run_that_ended_can_no_longer_be_decided_on(site: AskedSite, visitor: 
     assert site.service.inbox.rules == {}
 
 
+def test_what_is_approved_can_only_be_stopped_and_it_is_said_whether_it_has_begun(
+    site: AskedSite, visitor: TestClient
+) -> None:
+    site.join()
+    page = visitor.get(f"request/{RUN}").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["once", "like", "refuse"]
+    assert "Nothing has left" not in page
+    page = decide(visitor, choice="once").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["refuse"]
+    assert "Stop taking part</button>" in page
+    assert "Nothing has left for it: it has not begun." in page
+    site.join()
+    site.ask(RUN)
+    page = visitor.get(f"request/{RUN}").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["refuse"]
+    assert "it has not begun" not in page
+    assert "What has left so far" in page
+    page = decide(visitor, choice="refuse").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["once", "like", "refuse"]
+
+
 def test_after_its_end_a_run_gets_no_new_answer(site: AskedSite, visitor: TestClient) -> None:
     site.join()
     decide(visitor, choice="once")

@@ -81,8 +81,8 @@ class SitePage:
         words = self.words(service, request)
         return self.show(
             "request.html.jinja", service, 400 if problem else 200, words=words, contract=request.agreed.digest,
-            decisions=service.inbox.decisions(words.run), ended=service.inbox.ended(words.run), problem=problem,
-            tried=tried,
+            decisions=service.inbox.decisions(words.run), begun=service.ledger.find_run(words.run),
+            ended=service.inbox.ended(words.run), problem=problem, tried=tried,
         )  # fmt: skip
 
     def shown(self, words: RequestWords) -> str:
