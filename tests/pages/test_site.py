@@ -151,6 +151,27 @@ def test_a_run_that_ended_can_no_longer_be_decided_on(site: AskedSite, visitor: 
     assert site.service.inbox.rules == {}
 
 
+def test_what_is_approved_can_only_be_stopped_and_it_is_said_whether_it_has_begun(
+    site: AskedSite, visitor: TestClient
+) -> None:
+    site.join()
+    page = visitor.get(f"request/{RUN}").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["once", "like", "refuse"]
+    assert "Nothing has left" not in page
+    page = decide(visitor, choice="once").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["refuse"]
+    assert "Stop taking part</button>" in page
+    assert "Nothing has left for it: it has not begun." in page
+    site.join()
+    site.ask(RUN)
+    page = visitor.get(f"request/{RUN}").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["refuse"]
+    assert "it has not begun" not in page
+    assert "What has left so far" in page
+    page = decide(visitor, choice="refuse").text
+    assert re.findall(r'name="choice" value="(\w+)"', page) == ["once", "like", "refuse"]
+
+
 def test_after_its_end_a_run_gets_no_new_answer(site: AskedSite, visitor: TestClient) -> None:
     site.join()
     decide(visitor, choice="once")
@@ -253,6 +274,60 @@ def test_the_history_says_what_left_and_finds_a_changed_ledger(site: AskedSite, 
     changed = visitor.get("history").text
     assert "The record was changed" in changed
     assert "readable by the coordinator" not in changed
+
+
+@pytest.mark.parametrize("change", ["line", "head"])
+def test_with_a_changed_record_a_person_can_still_read_and_pause(
+    site: AskedSite, visitor: TestClient, change: str
+) -> None:
+    site.join()
+    decide(visitor, choice="once")
+    site.join()
+    site.ask(RUN)
+    site.join(run=OTHER, purpose="Compare years.")
+    ledger = site.kit / "home" / "ledger.jsonl"
+    if change == "line":
+        ledger.write_bytes(ledger.read_bytes().replace(b'"bytes":24', b'"bytes":2'))
+    else:
+        ledger.with_suffix(".head").write_bytes(b"")
+    polite = TestClient(visitor.app, visitor.base_url, raise_server_exceptions=False)
+    contract = site.service.inbox.find(OTHER).agreed.digest
+    for answer in (
+        polite.get(""),
+        polite.get("history"),
+        polite.get(f"request/{OTHER}"),
+        polite.get(f"run/{RUN}"),
+        send(polite, f"request/{OTHER}/decide", contract=contract, choice="once"),
+        send(polite, f"request/{OTHER}/dry-run"),
+    ):
+        assert answer.text.count("The record was changed") == 1
+        assert "Pause this site</button>" in answer.text
+        assert 'href="/secret/history"' in answer.text
+    assert site.service.inbox.decision(OTHER) is None
+    assert "Compare years." in polite.get("").text
+    history = polite.get("history").text
+    assert "FedMean on your series" in history
+    assert "nothing that can still be read" in history
+    assert "This site is paused" in send(polite, "pause", paused="yes").text
+
+
+def test_each_run_is_shown_with_its_purpose_and_standing_approvals_with_what_they_cover(
+    site: AskedSite, visitor: TestClient
+) -> None:
+    site.join()
+    decide(visitor, choice="like")
+    site.join()
+    site.ask(RUN)
+    inbox = visitor.get("").text
+    rules, decided = inbox.partition("Standing approvals")[2].split("<h2>Decided</h2>")
+    assert "With birch, cedar; no noise" in rules
+    assert "FedMean on your series: Compare wards." in decided
+    for path in ("history", f"run/{RUN}"):
+        assert "Compare wards." in visitor.get(path).text
+    noised = {"secure_sum": False, "epsilon": 2.0, "delta": 1e-6}
+    site.join(run=OTHER, method="OneRound", parameters={"lags": 2}, privacy=noised)
+    decide(visitor, OTHER, choice="like")
+    assert "With birch, cedar; an epsilon of at most 2 each" in visitor.get("").text
 
 
 def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(site: AskedSite, visitor: TestClient) -> None:

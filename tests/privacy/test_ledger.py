@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cotempo.errors import RunError
 from cotempo.privacy.contract import Contract
-from cotempo.privacy.ledger import Ledger, isolated, require_no_difference
+from cotempo.privacy.ledger import Ledger, LedgerChanged, isolated, require_no_difference
 from cotempo.privacy.policy import Refused
 
 
@@ -92,6 +92,79 @@ def test_whatever_is_changed_is_found(ledger: Ledger, change: str) -> None:
         again.verify()
 
 
+@pytest.mark.parametrize("head", ["", "6", "six lines", "-1 " + "0" * 64, "9" * 5000 + " " + "0" * 64, "\0\udcff"])
+def test_a_head_that_is_damaged_is_said(ledger: Ledger, head: str) -> None:
+    again = filled(ledger)
+    ledger.head.write_bytes(head.encode(errors="surrogateescape"))
+    with pytest.raises(LedgerChanged, match=r"ledger\.head must hold the number of lines"):
+        again.verify()
+
+
+def test_what_is_before_a_change_can_still_be_read(ledger: Ledger) -> None:
+    whole = filled(ledger).verify()
+    assert ledger.read_intact() == (whole, "")
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    for place in (1, 5):
+        ledger.path.write_bytes(b"".join([*lines[:place], b"{}\n", *lines[place + 1 :]]))
+        assert ledger.read_intact()[0] == whole[:place]
+    forged = lines[5].replace(b'"bytes":100', b'"bytes":1')  # only the head tells
+    ledger.path.write_bytes(b"".join([*lines[:5], forged]))
+    entries, problem = ledger.read_intact()
+    assert entries == whole[:5]
+    assert "the last one was changed" in problem
+
+
+@pytest.mark.parametrize("change", ["in place", "another file", "head", "cut off and hidden", "gone"])
+def test_what_is_changed_while_it_is_open_is_found_before_the_next_entry(ledger: Ledger, change: str) -> None:
+    writer = filled(ledger)
+    writer.append("message", "0" * 32, step=9, phase="centre", bytes=100, is_masked=True)
+    content, head = ledger.path.read_bytes(), ledger.head.read_bytes()
+    match change:
+        case "in place":
+            ledger.path.write_bytes(content.replace(b'"bytes":100', b'"bytes":999'))
+        case "another file":
+            other = ledger.path.with_name("other")
+            other.write_bytes(content.replace(b'"bytes":100', b'"bytes":1'))
+            other.replace(ledger.path)
+        case "head":
+            ledger.head.write_bytes(head.replace(b"7", b"6", 1))
+        case "cut off and hidden":  # a chain of its own, but not what was written here
+            ledger.path.unlink()
+            ledger.head.unlink()
+            run_on(Ledger(ledger.path), contract("vwxyz", run=5))
+        case "gone":
+            ledger.path.unlink()
+            ledger.head.unlink()
+    changed = ledger.path.read_bytes() if ledger.path.exists() else None
+    for _ in range(2):
+        with pytest.raises(LedgerChanged, match=r"as it was written|what was written"):
+            writer.append("message", "0" * 32, step=10, phase="centre", bytes=100, is_masked=True)
+        with pytest.raises(LedgerChanged):
+            writer.require_whole()
+    assert (ledger.path.read_bytes() if ledger.path.exists() else None) == changed
+    ledger.path.write_bytes(content)
+    ledger.head.write_bytes(head)
+    writer.append("message", "0" * 32, step=10, phase="centre", bytes=100, is_masked=True)
+    assert len(Ledger(ledger.path).verify()) == 8
+
+
+def test_what_another_process_entered_is_kept(ledger: Ledger) -> None:
+    one, other = filled(ledger), Ledger(ledger.path)
+    assert len(other.kept) == 2
+    for writer in (one, other, one):
+        writer.append("message", "0" * 32, step=9, phase="centre", bytes=100, is_masked=True)
+    assert [entry["number"] for entry in Ledger(ledger.path).verify()] == [*range(1, 10)]
+
+
+def test_it_is_read_once_while_nobody_touches_it(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = filled(ledger)
+    writer.require_whole()
+    monkeypatch.setattr(Ledger, "verify", None)
+    for step in range(3):
+        writer.append("message", "0" * 32, step=step, phase="centre", bytes=100, is_masked=True)
+        writer.require_whole()
+
+
 def test_a_kill_between_entry_and_head_is_no_change(ledger: Ledger) -> None:
     head = filled(ledger).head.read_bytes()
     ledger.append("message", "0" * 32, step=9, phase="centre", bytes=1, is_masked=True)
@@ -133,7 +206,7 @@ def test_it_is_read_while_another_process_writes(ledger: Ledger, monkeypatch: py
     reader, read_head = Ledger(filled(ledger).path), Ledger._read_head
     heads = iter(range(4))
 
-    def write_in_between(self: Ledger) -> list[str]:
+    def write_in_between(self: Ledger) -> str:
         head = read_head(self)
         if next(heads, None) == 0:
             for step in range(3):

@@ -102,7 +102,8 @@ def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list
     for phase in dict.fromkeys(record["phase"] for record in records):
         first, *_ = group = [record for record in records if record["phase"] == phase]
         fate = "only their sum over clients is used" if first["summed"] else "each is used as it is"
-        fate = "masked: only a sum over clients can be read" if phase.startswith("secure_sum/") else fate
+        if phase.startswith("secure_sum/") or all(record.get("masked") for record in group):
+            fate = "masked: only a sum over clients can be read"
         sizes = span(record["bytes"] for record in group)
         lines.append(f"Phase {phase!r}: {count(len(group), 'message')} of {sizes} bytes; {fate}.")
         for name, field in first["fields"].items():

@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from cotempo.data.tables import pluralize
 from cotempo.engines.flower.site.service import SiteService
-from cotempo.engines.flower.site.words import expectations
-from cotempo.errors import CotempoError, RunError
+from cotempo.engines.flower.site.words import expectations, read_purpose
+from cotempo.errors import CotempoError
 from cotempo.federation.fitted import load
 from cotempo.federation.registry import find_method
 from cotempo.privacy.ledger import Entry
@@ -26,11 +25,18 @@ class PastRun:
     entry: Entry
     sent: list[Entry]
     sums: list[Entry]
+    is_whole: bool
 
     @property
     def title(self) -> str:
         """The method, and on what."""
         return f"{self.entry['method']} on your {self.entry['data']}"
+
+    @property
+    def purpose(self) -> str:
+        """What the coordinator said it was for; empty if nothing."""
+        contract = self.service.contract(self.entry["run"])
+        return "" if contract is None else read_purpose(contract)
 
     @property
     def left(self) -> str:
@@ -40,7 +46,8 @@ class PastRun:
         parts = [f"{size(masked)} masked, readable only as a sum over sites"] if masked else []
         parts += [f"{size(clear)} readable by the coordinator"] if clear else []
         messages = pluralize(len(self.sent), "message")
-        return f"{messages}: {'; '.join(parts)}" if parts else "nothing was sent"
+        nothing = "nothing was sent" if self.is_whole else "nothing that can still be read"
+        return f"{'' if self.is_whole else 'at least '}{messages}: {'; '.join(parts)}" if parts else nothing
 
     @property
     def epsilon(self) -> str:
@@ -114,26 +121,27 @@ class SiteHistory:
     service: SiteService
 
     @cached_property
+    def _read(self) -> tuple[list[Entry], str]:
+        return self.service.ledger.read_intact()
+
+    @property
     def verdict(self) -> tuple[bool, str]:
         """Whether the ledger is as it was written, and in words."""
-        try:
-            entries = self.service.ledger.verify()
-        except RunError as error:
-            return False, str(error)
+        entries, problem = self._read
+        if problem:
+            return False, problem
         return True, f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}, each as it was written"
 
     @cached_property
     def runs(self) -> list[PastRun]:
-        """The runs, the newest first; none if the ledger was tampered with."""
-        if not self.verdict[0]:
-            return []
-        entries: list[Any] = self.service.ledger.entries
+        """The runs, the newest first; of a ledger that was tampered with, those that can still be read."""
+        entries, problem = self._read
 
         def among(run: str, kind: str) -> list[Entry]:
             return [entry for entry in entries if entry["run"] == run and entry["kind"] == kind]
 
         begun = [entry for entry in entries if entry["kind"] == "run"]
         return [
-            PastRun(self.service, entry, among(entry["run"], "message"), among(entry["run"], "sum"))
+            PastRun(self.service, entry, among(entry["run"], "message"), among(entry["run"], "sum"), not problem)
             for entry in reversed(begun)
         ]

@@ -21,6 +21,7 @@ from cotempo.errors import CotempoError, ParameterError
 from cotempo.pages.history import SiteHistory
 from cotempo.pages.serving import make_app, make_templates, page, read_form
 from cotempo.privacy.approval import BY_PERSON, Request
+from cotempo.privacy.ledger import LedgerChanged
 from cotempo.runs.dry_run import dry_run
 
 MOST_REFUSALS = 20
@@ -80,8 +81,8 @@ class SitePage:
         words = self.words(service, request)
         return self.show(
             "request.html.jinja", service, 400 if problem else 200, words=words, contract=request.agreed.digest,
-            decisions=service.inbox.decisions(words.run), ended=service.inbox.ended(words.run), problem=problem,
-            tried=tried,
+            decisions=service.inbox.decisions(words.run), begun=service.ledger.find_run(words.run),
+            ended=service.inbox.ended(words.run), problem=problem, tried=tried,
         )  # fmt: skip
 
     def shown(self, words: RequestWords) -> str:
@@ -154,8 +155,13 @@ class SitePage:
         return self.show("missing.html.jinja", service, 404, words=words)
 
     def broken(self, _: WebRequest, error: Exception) -> Response:
-        """Say what is wrong with the kit or its ledger."""
-        return page(self.templates, "broken.html.jinja", 500, root=f"/{self.secret}", problem=str(error))
+        """Say what is wrong, with all that can still be done; with none of it if the kit cannot be read."""
+        try:
+            service = self.service
+        except CotempoError:
+            return page(self.templates, "broken.html.jinja", 500, root=f"/{self.secret}", problem=str(error))
+        words = "Requests can be read, and decided on, once the record is whole again."
+        return self.show("problem.html.jinja", service, 500, words=words if isinstance(error, LedgerChanged) else error)
 
 
 def refused_by_rules(service: SiteService) -> list[tuple[str, str]]:

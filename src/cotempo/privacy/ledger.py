@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,10 @@ FIRST = "0" * 64
 FEWEST = 3  # how many clients a difference of two sums must be about at least
 MOST_EPSILON, MOST_DELTA = 8.0, 1e-5  # of noise that covers a difference
 Entry = dict[str, Any]
+
+
+class LedgerChanged(RunError):  # noqa: N818 - it says what happened
+    """A ledger is not as it was written."""
 
 
 class _End(NamedTuple):
@@ -48,6 +53,7 @@ class Ledger:
         self.path = path
         self.head = path.with_suffix(".head")
         self._end: _End | None = None
+        self._left: tuple[tuple[int, ...], ...] = ()  # how both files were when they were last read or written
         self._kept: list[Entry] = []
         self._is_settled = False  # whether the file ends where the head says
 
@@ -62,17 +68,35 @@ class Ledger:
         self._read_end()
         return self._kept
 
+    def require_whole(self) -> None:
+        """Raise `LedgerChanged` if the files are not as they were left; they are read again only if touched."""
+        self._read_end()
+
     def _read_end(self) -> _End:
-        """Return where the ledger ends; read it all if that is not known."""
-        if self._end is None:
-            entries = self.verify()
+        """Return where the ledger ends; read it all if that is not known, or if somebody touched its files."""
+        if self._end is None or self._stamp() != self._left:
+            left, entries = self._stamp(), self.verify()
+            if self._end is not None and _last(entries[: self._end.lines]) != self._end.last:
+                raise LedgerChanged(f"{self.path} must hold what was written to it, another was put in its place")
             self._kept = [entry for entry in entries if entry["kind"] != "message"]
-            last = hashlib.sha256(canonical(entries[-1])).hexdigest() if entries else FIRST
-            self._end = _End(len(entries), last, sum(len(canonical(entry)) + 1 for entry in entries))
+            size = sum(len(canonical(entry)) + 1 for entry in entries)
+            self._end, self._left, self._is_settled = _End(len(entries), _last(entries), size), left, False
         return self._end
 
+    def _stamp(self) -> tuple[tuple[int, ...], ...]:
+        """Return what changes with the files: which they are, how long, and when they were written."""
+        found = [path.stat() for path in (self.path, self.head) if path.exists()]
+        return tuple((one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found)
+
     def verify(self) -> list[Entry]:
-        """Read all entries; raise `RunError` that names the first line that was tampered with."""
+        """Read all entries; raise `LedgerChanged` that names the first line that was tampered with."""
+        entries, problem = self.read_intact()
+        if problem:
+            raise LedgerChanged(problem)
+        return entries
+
+    def read_intact(self) -> tuple[list[Entry], str]:
+        """Return the entries up to the first that was tampered with, and what is wrong; empty if nothing is."""
         entries: list[Entry] = []
         last = FIRST
         lines, head = self._read()
@@ -83,17 +107,21 @@ class Ledger:
             except (ValueError, KeyError, TypeError):
                 fits = False
             if not fits:
-                raise RunError(f"{self.path} must be as it was written, line {number} or one before it was changed")
+                return entries, f"{self.path} must be as it was written, line {number} or one before it was changed"
             entries.append(entry)
             last = hashlib.sha256(line).hexdigest()
+        if not (found := re.fullmatch(r"([0-9]{1,15}) ([0-9a-f]{64})", head)):
+            return entries[:-1], f"{self.head} must hold the number of lines and the last one's hash, it was changed"
         # A kill between the two files leaves one line more than the head knows of.
-        known = int(head[0])
-        at_head = (hashlib.sha256(lines[known - 1]).hexdigest() if known else FIRST) if known <= len(lines) else None
-        if at_head != head[1] or len(lines) > known + 1:
-            raise RunError(f"{self.path} must end as it was written: {known} lines were, it has {len(lines)}")
-        return entries
+        known = int(found[1])
+        if not known <= len(lines) <= known + 1:
+            return entries[:known], f"{self.path} must end as it was written: {known} lines were, it has {len(lines)}"
+        if _last(entries[:known]) != found[2]:
+            said = f"{self.path} must end as it was written: {known} lines were, and the last one was changed"
+            return entries[: max(known - 1, 0)], said
+        return entries, ""
 
-    def _read(self) -> tuple[list[bytes], list[str]]:
+    def _read(self) -> tuple[list[bytes], str]:
         """Return the lines that were written whole, and the head, both of one moment: another process may write."""
         for _ in range(100):
             head = self._read_head()
@@ -102,8 +130,8 @@ class Ledger:
                 break
         return data.split(b"\n")[:-1], head
 
-    def _read_head(self) -> list[str]:
-        return self.head.read_text().split() if self.head.exists() else ["0", FIRST]
+    def _read_head(self) -> str:
+        return self.head.read_text(errors="replace") if self.head.exists() else f"0 {FIRST}"
 
     def append(self, kind: str, run: str, **content: Any) -> None:
         """Add an entry; one that a full disk or a kill cuts short never was."""
@@ -126,7 +154,7 @@ class Ledger:
         except BaseException:
             self._end, self._is_settled = None, False
             raise
-        self._end = after
+        self._end, self._left = after, self._stamp()
         if kind != "message":
             self._kept.append(entry)
 
@@ -188,6 +216,11 @@ class Ledger:
         } - {contract.run}
         sums = {tuple(e["participants"]) for e in self.kept if e["kind"] == "sum" and e["run"] in runs}
         return [list(members) for members in sorted(sums)]
+
+
+def _last(entries: Sequence[Entry]) -> str:
+    """Return the hash of the last entry."""
+    return hashlib.sha256(canonical(entries[-1])).hexdigest() if entries else FIRST
 
 
 def covers_difference(privacy: Mapping[str, Any]) -> bool:

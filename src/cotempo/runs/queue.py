@@ -36,6 +36,7 @@ CHILD = (
     "from cotempo.engines.flower.processes import exit_with_parent; exit_with_parent(); "
     "from cotempo.cli import main; main()"
 )
+OPEN = ("waiting", "running", "paused")  # what can be cancelled
 PAUSED, INTERRUPTED = 4, 130  # exit codes of `cotempo run`
 
 
@@ -126,11 +127,11 @@ class RunQueue(Daemon):
     def cancel(self, number: int) -> QueuedRun:
         """Take a run out of the queue; one that is at work stops, and its folder can be resumed."""
         with self._lock():
-            found = [queued for queued in self.runs if queued.number == number]
-            if not found or found[0].status not in ("waiting", "running"):
-                known = ", ".join(str(one.number) for one in self.runs if one.status in ("waiting", "running"))
-                raise ParameterError(f"the run must be one that waits or is at work, {known or 'none'}, got {number}")
-            queued = found[0]
+            runs = {queued.number: queued for queued in self.runs if queued.status in OPEN}
+            if number not in runs:
+                known = ", ".join(map(str, runs)) or "none"
+                raise ParameterError(f"the run must be one that waits, is paused or is at work, {known}, got {number}")
+            queued = runs[number]
             if queued.status == "running" and queued.process is not None and self.pid is not None:
                 os.kill(queued.process, signal.SIGINT)
             return self._write(queued, status="cancelled", process=None)

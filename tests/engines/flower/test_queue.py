@@ -103,8 +103,15 @@ def test_a_run_that_waits_can_be_cancelled_one_that_ended_cannot(queue: RunQueue
     queue.work()
     assert states(queue) == {"good": "finished", "refused": "cancelled"}
     assert calls(queue) == ["run good"]
-    with pytest.raises(ParameterError, match="waits or is at work, none, got 1"):
+    with pytest.raises(ParameterError, match="waits, is paused or is at work, none, got 1"):
         queue.cancel(1)
+
+
+def test_a_run_that_is_paused_can_be_cancelled(queue: RunQueue) -> None:
+    add(queue, "patient")
+    queue.work()
+    queue.cancel(1)
+    assert states(queue) == {"patient": "cancelled"}
 
 
 def test_cancelling_interrupts_the_run_at_work(queue: RunQueue, monkeypatch: pytest.MonkeyPatch) -> None:

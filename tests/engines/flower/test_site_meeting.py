@@ -13,6 +13,7 @@ from paper_channel import PaperChannel, PaperDeployment, Release
 from walking import Walking
 
 import cotempo as ct
+from cotempo.cli.output import describe_messages
 from cotempo.engines.flower.coordinator import engine
 from cotempo.engines.flower.coordinator.heard import shown_key
 from cotempo.engines.flower.protocol import SPEAKS, Envelope, Part, Verb
@@ -22,6 +23,7 @@ from cotempo.federation.wire import question_from_bytes
 from cotempo.privacy.contract import CODE_VERSION
 from cotempo.privacy.secure_sum.client import SumClient
 from cotempo.privacy.secure_sum.shield import ECHO, MASKED, UNMASK, SecureSumShield
+from cotempo.runs.folder import read_lines
 
 SITES = ("ash", "birch", "cedar", "elm", "fir")
 ON = ct.Privacy(secure_sum=True)
@@ -105,6 +107,19 @@ def test_sites_that_meet_are_not_asked_to_reveal_and_the_sum_is_the_same(
     for service in channel.services.values():  # the ledger knows of a sum that was revealed unasked
         sums = [entry["participants"] for entry in service.ledger.verify() if entry["kind"] == "sum"]
         assert sums == [list(SITES)]
+
+
+def test_what_is_masked_is_said_to_be_at_the_site(channel: MeetingChannel) -> None:
+    fit(channel)
+    service = channel.services["ash"]
+    (run,) = (service.home / "runs").iterdir()
+    records = read_lines(run / "messages.jsonl")
+    lines = describe_messages("ash", records)
+    masked = [line for line in lines if line.startswith("Phase 'walk'")]
+    assert len(masked) == 1
+    assert "masked: only a sum over clients can be read" in masked[0]
+    assert not any("each is used as it is" in line for line in lines)
+    assert {record["summed"] for record in records if record["phase"] == "walk"} == {True}
 
 
 def test_who_dies_after_the_meeting_is_in_the_sum_and_who_is_not_heard_is_asked(

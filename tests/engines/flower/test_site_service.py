@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -151,6 +152,31 @@ def test_windows_beside_the_events_are_read(tmp_path: Path) -> None:
     write_clients({"ash": table}, tmp_path / "stays.csv")
     service = make_service(tmp_path, data={"events": str(tmp_path / "stays.csv")})
     assert service.read_table("events").fingerprint() == table.fingerprint()
+
+
+def test_a_site_whose_ledger_is_changed_while_it_runs_answers_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, ...]] = []
+    monkeypatch.setattr(Alerts, "tell", lambda _, *words: told.append(words))
+    service = make_service(tmp_path)
+    join(service)
+    assert Part.REPLY in ask(service)
+    ledger = service.home / "ledger.jsonl"
+    whole = ledger.read_bytes()
+    changed = re.sub(rb'"bytes":\d+', b'"bytes":1', whole)
+    ledger.write_bytes(changed)
+    for answer in (ask(service, step=2, base=1), ask(service), join(service)):
+        said = why(answer)
+        assert "the record of what left this site was changed" in said
+        assert str(tmp_path) not in said
+    assert ledger.read_bytes() == changed
+    assert "the last one was changed" in (service.home / "site.log").read_text()
+    assert told[0][:2] == ("refused", "the ledger of ash")  # not silenced by an alert of another refusal
+    assert "was changed" in told[0][2]
+    ledger.write_bytes(whole)
+    assert Part.REPLY in ask(service, step=2, base=1)
+    assert len(service.ledger.verify()) == 3
 
 
 def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:

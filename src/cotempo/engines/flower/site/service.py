@@ -30,7 +30,7 @@ from cotempo.federation.wire import identify_question, question_from_bytes, summ
 from cotempo.privacy.approval import ENDED, Request, RequestInbox
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract, are_neighbours
 from cotempo.privacy.keys import PeerBook, SiteKeys
-from cotempo.privacy.ledger import Ledger, require_no_difference
+from cotempo.privacy.ledger import Ledger, LedgerChanged, require_no_difference
 from cotempo.privacy.noise import Noise
 from cotempo.privacy.policy import Refused, require_as_read
 from cotempo.privacy.private_form import PrivateForm
@@ -41,6 +41,8 @@ from cotempo.privacy.secure_sum.vault import DiskVault
 from cotempo.storage.files import private, write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
+
+CHANGED = "the record of what left this site was changed, and nothing is answered before its people have looked at it"
 
 
 class SiteService:
@@ -79,6 +81,7 @@ class SiteService:
         try:
             if verb != Verb.RESULT:  # a site that is paused hears that a run has ended, and sends nothing
                 self.inbox.require_running()
+            self.ledger.require_whole()
             match verb:
                 case Verb.JOIN:
                     schema, consent = self.join(parts[Part.CONTRACT], parts[Part.SIGNATURE].decode())
@@ -92,14 +95,20 @@ class SiteService:
                     self.end(ResultReference.from_bytes(parts[Part.REFERENCE]), parts.get(Part.STATE))
                     return {}
             raise MessageError(f"the verb must be join, agree, ask or result, got {verb!r}")
+        except LedgerChanged as error:
+            return self._refuse(CHANGED, f"{CHANGED}: {error}", f"the ledger of {self.settings.name}")
         except Refused as error:
-            self.log(f"{REFUSED}{error}", "refused")
-            self.alerts.tell("refused", self.settings.name, str(error))
-            return {Part.REFUSED: str(error).encode()}
+            return self._refuse(str(error), str(error), self.settings.name)
         except AwaitingApproval as error:
             return {Part.WAITING: str(error).encode()}
         except Exception as error:
             return self.fail(error)
+
+    def _refuse(self, said: str, noted: str, about: str) -> Parts:
+        """Return a refusal, and tell people at the site, who may know more than leaves."""
+        self.log(f"{REFUSED}{noted}", "refused")
+        self.alerts.tell("refused", about, noted)
+        return {Part.REFUSED: said.encode()}
 
     def fail(self, error: Exception) -> Parts:
         """Log an error and return the answer that names its class, or that the disk is full."""
@@ -296,13 +305,15 @@ class SiteService:
                 f"this site sends at most {self.settings.privacy.megabytes:g} megabytes at once; this answer has more"
             )
         is_shields_own = joined.site.is_shields_own(question.then or question)
-        expect = Expect({}, is_opaque=is_shields_own)
+        is_masked = (question.then or question).phase == MASKED
+        expect = Expect({}, sums=is_masked, is_opaque=is_shields_own)
+        record = {**summarize_message(question, message, expect), "masked": is_masked}
         with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8", opener=private) as file:
-            file.write(json.dumps(summarize_message(question, message, expect)) + "\n")
+            file.write(json.dumps(record) + "\n")
         if question.phase == UNMASK and (survivors := joined.survivors) not in joined.sums:
             self.ledger.append("sum", question.run, participants=survivors)
             joined.sums.append(survivors)
-        if (question.then or question).phase == MASKED or (not is_shields_own and len(message)):
+        if is_masked or (not is_shields_own and len(message)):
             self.ledger.append(
                 "message", question.run, step=question.step, phase=question.phase, bytes=message.nbytes,
                 is_masked=is_shields_own,
@@ -324,6 +335,11 @@ class SiteService:
     def _accepted(self, run: str) -> Accepted | None:
         path = self._folder(run) / "accepted.json"
         return Accepted.read(json.loads(path.read_bytes()), str(path)) if path.is_file() else None
+
+    def contract(self, run: str) -> Contract | None:
+        """Return the contract that this site accepted for a run."""
+        accepted = self._accepted(run)
+        return None if accepted is None else Contract.from_bytes(accepted.contract.encode())
 
     def _keep(self, joined: JoinedRun) -> None:
         """Store what was accepted."""

@@ -16,6 +16,7 @@ from cotempo.federation.method import Method, Roster
 from cotempo.federation.registry import find_method
 from cotempo.federation.rng import Rng
 from cotempo.privacy.approval import Request
+from cotempo.privacy.contract import Contract
 from cotempo.privacy.ledger import FEWEST, Entry, Ledger
 from cotempo.privacy.settings import Privacy
 
@@ -79,9 +80,8 @@ class RequestWords:
 
     @property
     def purpose(self) -> str:
-        """What the coordinator says it is for, on one line that reads as it is written; empty if nothing."""
-        said = " ".join(self.request.agreed.purpose.split())
-        return "".join(letter if letter.isprintable() else "?" for letter in said)
+        """What the coordinator says it is for."""
+        return read_purpose(self.request.agreed)
 
     @property
     def about(self) -> str:
@@ -165,10 +165,20 @@ class RequestWords:
         return self.ledger.spent(self.request.kind) + (self.privacy.epsilon or 0.0) * is_new
 
     @property
+    def others(self) -> list[str]:
+        """The other participants."""
+        return sorted({*self.request.agreed.participants} - {self.settings.name})
+
+    @property
     def companions(self) -> list[Companion]:
         """The other participants, and in how many runs on any table this site met them."""
-        others = sorted({*self.request.agreed.participants} - {self.settings.name})
-        return [Companion(name, sum(name in entry["participants"] for entry in self.earlier)) for name in others]
+        return [Companion(name, sum(name in entry["participants"] for entry in self.earlier)) for name in self.others]
+
+    @property
+    def most_epsilon(self) -> str:
+        """What noise a run has that is like this one."""
+        asked = self.privacy.epsilon
+        return "no noise" if asked is None else f"an epsilon of at most {asked:g} each"
 
     @property
     def compared(self) -> str:
@@ -234,6 +244,12 @@ class RequestWords:
             "The coordinator says nothing about what it is for. Ask.": not self.purpose,
         }
         return [words for words, holds in found.items() if holds]
+
+
+def read_purpose(contract: Contract) -> str:
+    """Return what a coordinator says a run is for, on one line that reads as it is written; empty if nothing."""
+    said = " ".join(contract.purpose.split())
+    return "".join(letter if letter.isprintable() else "?" for letter in said)
 
 
 def grade(epsilon: float) -> str:
