@@ -119,6 +119,23 @@ def test_an_event_among_everyday_posts_is_found_without_them(streamed: bool) -> 
     assert np.mean(found[: len(EVERYDAY)] == "outlier") > 0.9
 
 
+@pytest.mark.parametrize("texts", [EVERYDAY, letters(40)], ids=["everyday", "letters"])
+def test_everyday_posts_are_no_event_without_labels_either(texts: list[str]) -> None:
+    events = [about(words, 40, place) for place, words in enumerate((FLOOD, STRIKE, QUAKE))]
+    every = [text for event in events for text in event]
+    detector = SMALL.fit([*every, *texts])
+    found = detector.detect([*every, *texts]).event
+    assert np.mean(found[120:] == "outlier") > 0.9
+    assert detector.store.nameless > 0.9 * len(texts)
+    assert len(detector.events()) == 3
+    for place in range(3):
+        names, counts = np.unique(found[40 * place : 40 * place + 40], return_counts=True)
+        assert counts.max() >= 36
+        assert names[counts.argmax()] != "outlier"
+    given = SMALL.set_params(events=2).fit([*every, *texts])
+    assert len(given.events()) == 2  # as many as were asked for, whatever they are
+
+
 @pytest.mark.parametrize(("each", "labelled"), [(8, 8), (8, 4), (20, 20), (20, 6)])
 def test_everyday_posts_of_a_small_desk_are_outliers(each: int, labelled: int) -> None:
     wrong, lost = [], []

@@ -21,7 +21,7 @@ from cotempo.social.detector.model import Detector
 from cotempo.social.detector.ridge import Ridge, WordPrior, fit_ridge, leave_out, left_out_odds
 from cotempo.social.detector.space import EventTimes, PostSpace, covariance_inside, refine, whitening
 from cotempo.social.detector.store import FOUND, EventStore, Sample, event_name, make_store
-from cotempo.social.detector.unlabelled import find_unlabelled
+from cotempo.social.detector.unlabelled import find_unlabelled, without_unlike
 from cotempo.social.detector.words import has_words
 from cotempo.social.encoders.characters import CharacterEncoder, Counts
 from cotempo.typing import Floats, Indices, Singles
@@ -212,17 +212,42 @@ class Discovery:
         rows, place = distinct_texts(self.posts.text)
         points = space.with_time(space.whiten(self.vectors[rows]), self.posts.time[rows])
         codes = self._group(points, [self.posts.text[row] for row in rows])[place]
+        inside = np.flatnonzero(codes >= 0)
         # A scalar only: a full matrix from groups that were found, not given, would fit them too well.
-        spread = np.trace(covariance_inside(self.vectors.astype(np.float64), codes))
+        spread = np.trace(covariance_inside(self.vectors[inside].astype(np.float64), codes[inside]))
         space = replace(space, whitening=space.whitening / np.sqrt(max(spread / self.encoder.dimension, 1e-12)))
-        names = np.array([event_name(code) for code in codes])
-        store = make_store(names, self.posts, space.whiten(self.vectors), found=int(codes.max()) + 1)
+        names, white = (
+            np.array([event_name(code) if code >= 0 else OUTLIER for code in codes]),
+            space.whiten(self.vectors),
+        )
+        store = make_store(names[inside], self.posts.select(inside), white[inside], found=int(codes.max()) + 1)
+        sample = Sample.empty(white).extended(white, self.posts, names)
+        store = replace(store, sample=sample, nameless=len(codes) - len(inside))
         return DetectorMemory(store, self.encoder.basis, space.whitening, duration)
 
     def _group(self, points: Floats, texts: list[str]) -> Indices:
-        """Group distinct posts into so many events as were asked for, or else as held-out words tell."""
+        """Group distinct posts into so many events as were asked for, or else as held-out words tell.
+
+        Then groups of posts that are not alike are no events, -1, and the others are grouped again without them. Where
+        no group is left there is nothing to compare with: what was found first stays.
+        """
         if self.method.events is not None:
             return group_known(points, min(self.method.events, len(points)))
+        rows, codes = np.arange(len(points)), np.full(len(points), -1, dtype=np.intp)
+        while True:
+            own = [texts[row] for row in rows]
+            groups = self._cut(points[rows], own)
+            alike = without_unlike(self.encoder, own, groups, points[rows], self.method.smallest)
+            if not (alike >= 0).any():
+                return groups if len(rows) == len(points) else codes
+            codes = np.full(len(points), -1, dtype=np.intp)
+            codes[rows] = alike
+            if (alike >= 0).all():
+                return codes
+            rows = rows[alike >= 0]
+
+    def _cut(self, points: Floats, texts: list[str]) -> Indices:
+        """Group distinct posts into so many events as held-out words tell; small groups join the nearest."""
         few = spread(len(texts))
         judged = HeldOutWords.of(self.encoder, [texts[row] for row in few], self.method.smallest)
         codes = group_known(points, judged.number(points[few]))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.social.clustering import group_known
 from cotempo.social.detector.detection import OUTLIER
 from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
@@ -23,6 +24,7 @@ from cotempo.typing import Bools, Floats, Indices
 
 FEW_LABELS = 0.1  # of those expected
 CHANCE = 0.001
+HALVES_ALIKE = 0.5  # more than LEAST_ALIKE: posts of everyday life can be halved until some are a little alike
 MOST_JOINED = 2000
 MOST_FOUND = 12
 PASSES = 2
@@ -121,6 +123,36 @@ def _without_unlike(encoder: CharacterEncoder, texts: Sequence[str], names: Name
     learned = Familiarity.of(kind, kept, codes, np.full(len(rows), np.nan))
     alike = [code for code in np.unique(groups[groups >= 0]) if learned.alike(str(code)) >= LEAST_ALIKE]
     return np.where(np.isin(groups, alike), groups, -1)
+
+
+def without_unlike(
+    encoder: CharacterEncoder, texts: Sequence[str], groups: Indices, points: Floats, smallest: int
+) -> Indices:
+    """Return groups that are alike beside each other, -1 for posts of none; of one that is not, the halves are tried."""
+    if len(np.unique(groups)) < 2:
+        return groups
+    found, unknown = groups.copy(), np.full(len(texts), np.nan)
+    waiting = [(code, LEAST_ALIKE) for code in np.unique(groups).tolist()]
+    while waiting:
+        code, least = waiting.pop()
+        rows = np.flatnonzero(found == code)
+        known = np.flatnonzero(found >= 0)
+        learned = Familiarity.of(
+            (encoder.kind, len(encoder.weights)),
+            [texts[row] for row in known],
+            found[known].astype(str),
+            unknown[known],
+        )
+        if len(rows) >= smallest and learned.alike(str(code)) >= least:
+            continue
+        if len(rows) < 2 * smallest:
+            found[rows] = -1
+            continue
+        more = int(found.max()) + 1
+        found[rows[group_known(points[rows], 2) == 1]] = more
+        waiting += [(code, HALVES_ALIKE), (more, HALVES_ALIKE)]
+    kept = np.unique(found[found >= 0])
+    return np.where(found < 0, -1, np.searchsorted(kept, found)).astype(np.intp)
 
 
 def _nearest(
