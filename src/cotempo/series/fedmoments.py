@@ -44,7 +44,7 @@ from cotempo.federation import (
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.limits import Limits
-from cotempo.series.fitted import FittedOwners
+from cotempo.series.fitted import MOST_SHOWN, FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.marginals import Marginals
@@ -339,6 +339,7 @@ class FittedMoments(FittedOwners):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
     measured_in: ClassVar[str] = " in standard deviations of each sensor"
+    most_sampled: ClassVar[int] = MOST_SHOWN
 
     def __getitem__(self, client: str) -> MomentsModel:
         """Return one client's process with its intervals; without its memory here, that of all clients' moments."""
