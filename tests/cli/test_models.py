@@ -367,6 +367,15 @@ def test_synthetic_series_to_share_pass_the_gate(cotempo: Command, plants: str, 
     assert "for their owners; nothing checks how near they are to real ones (see release)" in told
 
 
+def test_warnings_of_a_verb_name_the_client(cotempo: Command, plants: str, tmp_path: Path) -> None:
+    frame = pd.read_csv(tmp_path / "plants" / "client-1.csv")
+    frame.loc[20:60, "x0"] = None
+    frame.to_csv(tmp_path / "plants" / "client-1.csv", index=False)
+    said = cotempo("impute", plants, "plants", "--out", "f.csv")
+    assert said.code == 0
+    assert "client-1: 'x0' is missing in 41 rows" in said.err
+
+
 def test_several_levels_on_the_command_line(cotempo: Command, plants: str, tmp_path: Path) -> None:
     assert cotempo("impute", plants, "plants", "--level", 0.5, "--level", 0.9, "--out", "f.csv").code == 0
     assert {"x0_low_50", "x0_high_90"} <= {*pd.read_csv(tmp_path / "f.csv")}

@@ -255,3 +255,11 @@ def test_a_stage_of_fed_tdd():
         true = truth[name][:, : len(table.features)]
         ours, line = (np.abs(f.values - true)[gone].mean() for f in (fitted[name].impute(table), interpolate(table)))
         assert ours < 0.85 * line
+
+
+def test_a_report_draws_synthetic_windows_of_every_client_beside_real_ones():
+    clients, _ = ct.make_series(clients=3, length=120, features=2, missing=0.1, seed=1)
+    figures = ct.FedMoments(window=6).fit(clients, progress=False).figures()
+    for name in clients:
+        first, *_ = figures[f"Synthetic windows of {name}"].axes
+        assert {line.get_label() for line in first.lines} >= {"real", "synthetic"}

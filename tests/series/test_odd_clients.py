@@ -205,3 +205,21 @@ def test_one_liar_whose_moments_nobody_can_use_is_named_and_ends_nothing() -> No
     fitted = ct.FedMoments().fit(clients, attack=lie, seed=1010, progress=False)
     assert {failure["client"] for failure in fitted.failures} == {"client-3"}
     assert fitted.failures[0]["kind"] == "LinAlgError"
+
+
+def test_advice_names_the_one_plant_whose_sensors_go_together_unlike_the_others():
+    holes = {name: plant(seed, 400)[0] for seed, name in enumerate(["graz", "lugo", "odd", "ulm", "wien"], start=20)}
+    holes["odd"][:, 1] = 500 - holes["odd"][:, 1]
+    fitted = ct.FedMoments(window=12).fit({name: table(part) for name, part in holes.items()}, progress=False)
+    (line,) = [line for line in fitted.advice() if "would harm" in line]
+    assert "odd is unlike the others: 'feed' and 'temp' are correlated -" in line
+    assert "learn again without it" in line
+    assert "survey" not in line
+
+
+def test_advice_names_nobody_where_no_plant_stands_apart():
+    holes = {name: plant(seed, 400)[0] for seed, name in enumerate("abcd", start=30)}
+    for part in (holes["a"], holes["b"]):
+        part[:, 1] = 500 - part[:, 1]
+    fitted = ct.FedMoments(window=12).fit({name: table(part) for name, part in holes.items()}, progress=False)
+    assert not any("is unlike the others" in line for line in fitted.advice())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cotempo.cli.output import Output, count
-from cotempo.errors import DataError, ParameterError, Problem, RunError, nearest
+from cotempo.errors import DataError, DataWarning, ParameterError, Problem, RunError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -297,6 +298,18 @@ def export(
     return Output(lines, {"files": [str(path) for path in paths]})
 
 
+@contextlib.contextmanager
+def warnings_of(client: str) -> Iterator[None]:
+    """Say whose table each warning is about."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", DataWarning)
+        yield
+    for each in found:
+        words = str(each.message)
+        told = words if not isinstance(each.message, DataWarning) or client in words else f"{client}: {words}"
+        warnings.warn_explicit(told, each.category, each.filename, each.lineno)
+
+
 def apply(
     run: Path,
     given: Path,
@@ -311,7 +324,7 @@ def apply(
     fitted = load_result(run)
     problems, frames = Problems(), {}
     for name, table in read_like(run, fitted, given, client).items():
-        with problems.collect(name):  # so that one client's fault does not stop the others
+        with problems.collect(name), warnings_of(name):  # so that one client's fault does not stop the others
             frames[name] = function(capable(model_of(fitted, name), verbs, fitted), table)
     if not frames:
         problems.raise_any()

@@ -48,7 +48,7 @@ from cotempo.robust.reducer import SCREEN
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.limits import Limits
-from cotempo.series.fitted import FittedOwners
+from cotempo.series.fitted import MOST_SHOWN, FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.marginals import Marginals
@@ -79,6 +79,7 @@ MOST_TIMES = 16.0  # the step of the median client: a client that moves farther 
 OCTAVES = 128
 SIZES = 2.3  # screening: logarithms of usual steps of honest clients may be so far apart, ten times; of levels twice so
 HARM = 1.1  # times the error alone
+ODD, FEWEST_BESIDE = 0.5, 3  # difference of a correlation from most clients' that is odd, of so many that have it
 COMMON_MUST = "every client must have this common feature; a column of missing values will do"
 
 
@@ -401,6 +402,7 @@ class FittedMoments(FittedOwners):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
     measured_in: ClassVar[str] = " in standard deviations of each sensor"
+    most_sampled: ClassVar[int] = MOST_SHOWN
 
     def __getitem__(self, client: str) -> MomentsModel:
         """Return one client's process with its intervals; without its memory here, that of all clients' moments."""
@@ -451,6 +453,30 @@ class FittedMoments(FittedOwners):
         """Clients that follow nobody: their model is one of their own rows."""
         return [name for name, own in self.outcome.memories.items() if own.units]
 
+    def _odd_one(self) -> str:
+        """Return in words whose sensors go together unlike everybody else's, by what is known here; "" for nobody's."""
+        names, pairs = [], []
+        for name, own in sorted(self.outcome.memories.items()):
+            if own.marginals:
+                columns = [self.state.features.index(each) for each in self.outcome.schemas[name].columns]
+                related = np.full((len(self.state.features),) * 2, np.nan)
+                related[np.ix_(columns, columns)] = own.marginals.lags[0]
+                names.append(name)
+                pairs.append(related)
+        table = np.array(pairs)
+        if len(table) < FEWEST_BESIDE:
+            return ""
+        seen = ~np.isnan(table)
+        usual = np.nanmedian(np.where(seen.any(axis=0), table, 0.0), axis=0)
+        apart = np.where(seen & (seen.sum(axis=0) >= FEWEST_BESIDE), np.abs(table - usual), 0.0)
+        first, *others = np.argsort(-apart.max(axis=(1, 2))).tolist()
+        if apart[first].max() < max(ODD, 2 * apart[others[0]].max()):
+            return ""
+        one, other = np.unravel_index(int(apart[first].argmax()), usual.shape)
+        both = f"{self.state.features[one]!r} and {self.state.features[other]!r}"
+        how = f"are correlated {table[first, one, other]:.2f} there and {usual[one, other]:.2f} at most clients"
+        return f"{names[first]} is unlike the others: {both} {how}; look at its columns, or learn again without it"
+
     def advice(self) -> list[str]:
         """Return what all results say, who keeps its own model, and who left a feature out of the sums."""
         found, memories = super().advice(), self.outcome.memories
@@ -461,7 +487,7 @@ class FittedMoments(FittedOwners):
             )
             found.append(
                 f"all clients' sums would harm {', '.join(kept)} (error {errors}): each keeps a model of its own rows; "
-                "look for tables that differ with ct.survey(clients)"
+                + (self._odd_one() or "look for tables that differ with ct.survey(clients)")
             )
         for name, own in memories.items():
             if apart := json.loads(own.apart):

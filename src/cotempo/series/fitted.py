@@ -489,6 +489,7 @@ class FittedOwners(Fitted):
     """The result of many owners of series: each has a model, and an error of filling hidden cells."""
 
     measured_in: ClassVar[str] = ""
+    most_sampled: ClassVar[int] = 1  # clients whose synthetic windows are drawn in a report
 
     def answer(self) -> str:
         """Return the error of filling hidden cells with its uncertainty."""
@@ -522,8 +523,12 @@ class FittedOwners(Fitted):
                 dates = ("s" if schema.unit else "", schema.zone)
                 series = Series(self.shown_features(name), rows, excerpt[:, 0], excerpt[:, 1:], *dates)
                 found[f"Gaps of {name}, filled"] = model.plot(series)
-        for name in known[:1]:
-            found[f"Synthetic windows of {name}"] = plot_samples(self[name].sample(20))
+        for name in known[: self.most_sampled]:
+            model, excerpt = self[name], self.outcome.memories[name].excerpt
+            order = [self.shown_features(name).index(feature) for feature in model.features]
+            known_rows = SeriesRows(excerpt[:, 1:][:, order], (len(excerpt),)) if excerpt.size else None
+            real = known_rows.windows(model.window)[:: max(1, model.window // 2)] if known_rows else None
+            found[f"Synthetic windows of {name}"] = plot_samples(model.sample(20), real=real)
         return found
 
 

@@ -4,18 +4,20 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cotempo.data import Series
+from cotempo.data.clock import LABELS
 from cotempo.drawing.style import BLUE, GOLD, GREEN, MUTED, ORANGE, make_panels, show_dates, styled
 from cotempo.series.comparison import Comparison
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 REAL, MADE, GAP = BLUE, ORANGE, MUTED
 MOST_FEATURES = 8
 
 
 @styled
-def plot_samples(synthetic: Series, count: int = 20) -> Figure:
-    """Draw generated windows, a panel for each feature.
+def plot_samples(synthetic: Series, count: int = 20, real: Floats | None = None) -> Figure:
+    """Draw generated windows, a panel for each feature, and behind them `real` ones, ``(windows, rows, features)``.
 
     Examples
     --------
@@ -27,8 +29,15 @@ def plot_samples(synthetic: Series, count: int = 20) -> Figure:
     figure, panels = make_panels(len(features), columns=4, size=(2.4, 2.0))
     for column, axes in enumerate(panels):
         chosen = windows[:: max(1, len(windows) // count), :, column]
-        axes.plot(chosen.T, color=MADE, alpha=0.35, linewidth=0.8)
-        axes.set(title=features[column], xlabel="row")
+        time = synthetic.time[: windows.shape[1]]
+        for each, color, name in ((real, REAL, "real"), (chosen, MADE, "synthetic")):
+            if each is not None and len(each):
+                lines = each[:count, :, column] if each is real else each
+                axes.plot(time, lines.T, color=color, alpha=0.35, linewidth=0.8)
+                axes.plot([], [], color=color, label=name)
+        axes.set(title=features[column], xlabel=LABELS[synthetic.unit] if synthetic.unit else "row")
+    if real is not None and len(real):
+        figure.legend(*panels[0].get_legend_handles_labels(), ncols=2, loc="outside upper center")
     return figure
 
 
