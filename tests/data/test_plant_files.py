@@ -48,6 +48,9 @@ def test_a_column_is_left_out_by_either_of_its_names(tmp_path: Path):
     path = write(tmp_path / "ulm.csv", rows(["Bad", "x", "y"]))
     for name in ("flow", "Durchfluss"):
         assert ct.read_series(path, columns=NAMES, without=[name])["ulm"].features == ("Druck",)
+    twice = write(tmp_path / "graz.csv", [*rows(["1", "2"]), *rows(["3", "4"])])
+    with pytest.raises(DataError, match="at least one column besides client, sequence and time"):
+        ct.read_series(twice, columns=NAMES, without=["flow", "Druck"])
     with pytest.raises(DataError, match="no column is called 'flaw'"):
         ct.read_series(path, columns=NAMES, without=["flaw", "flow"])
 

@@ -92,7 +92,7 @@ def _read_sheet(sheet: Sheet, resample: Any) -> dict[str, Series]:
         sheet.note("a series must have at least one column besides client, sequence and time")
     sheet.require("time")
     grouped = group_rows(sheet)
-    values = np.array([sheet.numbers(name) for name in features]).T
+    values = np.column_stack([np.zeros((sheet.rows, 0)), *(sheet.numbers(name) for name in features)])
     kept = _settle_repeated_times(grouped, values, resample)
     sheet.problems.raise_any()
     sequence, times = grouped.sequence, grouped.times
