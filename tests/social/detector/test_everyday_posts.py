@@ -106,6 +106,22 @@ def test_everyday_posts_of_a_stream_stay_outliers(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
+def test_posts_that_share_small_words_only_are_no_event(streamed: bool) -> None:
+    rng = np.random.default_rng(0)
+    small = "the a my and of to in for with on it is was so we you they at not but just about when why how".split()
+    rare = [["".join(rng.choice(list("aeioubcdfglmnprst"), 6)) for _ in range(2)] for _ in range(60)]
+    texts = [" ".join(rng.permutation([*rng.choice(small, 6, False), *words])) for words in rare]
+    detector = SMALL.fit(posts(*KNOWN)).partial_fit(texts) if streamed else SMALL.fit(posts(*KNOWN, (texts, None)))
+    assert set(detector.events()["event"]) == {"Flood", "Strike"}
+
+
+def test_copies_of_a_post_are_no_event_of_a_stream() -> None:
+    copies = [f"RT @u{place}: {EVERYDAY[0]} https://a.b/{place}" for place in range(20)]
+    detector = SMALL.fit(posts(*KNOWN)).partial_fit(copies)
+    assert set(detector.events()["event"]) == {"Flood", "Strike"}
+
+
+@pytest.mark.parametrize("streamed", [True, False])
 def test_an_event_among_everyday_posts_is_found_without_them(streamed: bool) -> None:
     new = about(QUAKE, 30, 4)
     if streamed:

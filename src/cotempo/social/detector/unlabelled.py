@@ -53,7 +53,7 @@ def find_unlabelled(
     if not unlabelled.any():
         return nothing
     guesses = _nearest(encoder, texts, times, names, labelled, outliers=False)
-    groups = _cut(encoder, texts, np.where(labelled, names, guesses), few[unlabelled], points[unlabelled], smallest)
+    groups = cut(encoder, texts, np.where(labelled, names, guesses), few[unlabelled], points[unlabelled], smallest)
     groups = _without_unlike(encoder, texts, names, groups)
     for _ in range(PASSES if (groups >= 0).any() else 0):
         known = np.where(labelled, names, groups)
@@ -95,7 +95,7 @@ def _branches(points: Floats, labelled: Bools, smallest: int) -> Bools:
     return found if found.sum() >= smallest else np.zeros(count, dtype=bool)
 
 
-def _cut(
+def cut(
     encoder: CharacterEncoder, texts: Sequence[str], names: Names, rows: Indices, points: Floats, smallest: int
 ) -> Indices:
     """Return the numbers of events in some rows, -1 elsewhere, that words held out tell best apart, ``(texts,)``."""
@@ -128,8 +128,8 @@ def _without_unlike(encoder: CharacterEncoder, texts: Sequence[str], names: Name
 def without_unlike(
     encoder: CharacterEncoder, texts: Sequence[str], groups: Indices, points: Floats, smallest: int
 ) -> Indices:
-    """Return groups that are alike beside each other, -1 for posts of none; of one that is not, the halves are tried."""
-    if len(np.unique(groups)) < 2:
+    """Return groups that are alike beside each other, -1 for posts of none; of others, the halves are tried."""
+    if groups.max() < 1:
         return groups
     found, unknown = groups.copy(), np.full(len(texts), np.nan)
     waiting = [(code, LEAST_ALIKE) for code in np.unique(groups).tolist()]
