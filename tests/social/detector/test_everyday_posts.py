@@ -25,6 +25,7 @@ QUAKE = (
     "ground",
 )
 FILLERS = ("today", "now", "the", "in", "a", "is", "very", "news", "people", "area")
+SMALL_WORDS = "my and of to for with on it was so we you they at not but just about when why how"
 EVERYDAY = """
 my dog ate the birthday cake and now hides under the sofa
 anyone know a good dentist near the old market
@@ -108,7 +109,7 @@ def test_everyday_posts_of_a_stream_stay_outliers(texts: list[str]) -> None:
 @pytest.mark.parametrize("streamed", [True, False])
 def test_posts_that_share_small_words_only_are_no_event(streamed: bool) -> None:
     rng = np.random.default_rng(0)
-    small = "the a my and of to in for with on it is was so we you they at not but just about when why how".split()
+    small = [*FILLERS, *SMALL_WORDS.split()]
     rare = [["".join(rng.choice(list("aeioubcdfglmnprst"), 6)) for _ in range(2)] for _ in range(60)]
     texts = [" ".join(rng.permutation([*rng.choice(small, 6, False), *words])) for words in rare]
     detector = SMALL.fit(posts(*KNOWN)).partial_fit(texts) if streamed else SMALL.fit(posts(*KNOWN, (texts, None)))

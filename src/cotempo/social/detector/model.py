@@ -18,15 +18,14 @@ from cotempo.data.html import html_table
 from cotempo.data.posts import MOST_FAR, far_times
 from cotempo.data.tables import FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, DataWarning, ParameterError, nearest
-from cotempo.social.clustering import group_known
+from cotempo.social.clustering import group_dense, group_known
 from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
-from cotempo.social.detector.familiarity import FEWEST, LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import DENSE_ALIKE, FEWEST, HALVES_ALIKE, LEAST_ALIKE, Familiarity
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.store import FOUND, MOST_KEPT, OUTLIERS_KEPT, EventRecord, EventStore, Sample
-from cotempo.social.detector.unlabelled import HALVES_ALIKE, cut
 from cotempo.social.detector.words import has_words, keywords
 from cotempo.social.encoders.characters import LONGEST, hash_ngrams
 from cotempo.social.encoders.pretrained import CHARACTERS
@@ -204,8 +203,8 @@ class Detector(Saved):
 
         Known events keep their ids and grow by their posts; events without posts for `patience` windows retire.
         Labelled posts go to the event they name, others to the one `detect` names. Outliers, those of earlier windows
-        among them, are grouped as `fit` does it: at least `smallest` different texts that are alike are a new event,
-        which takes the posts of this window that fit it better than the event they were given to. Posts that are among
+        among them, are grouped by density: at least `smallest` different texts that are alike and that known posts
+        stay out of are a new event, which takes the posts of this window that fit it better than the event they were given to. Posts that are among
         the kept ones already, by time and text, are left out with a warning: the same window may be fed twice. Those
         that come again with a label go to the event it names.
         """
@@ -304,31 +303,32 @@ class Detector(Saved):
         return names.astype(np.str_), found
 
     def _group_outliers(self, window: Posts, rows: Indices) -> list[Indices]:
-        """Return the groups of outliers that are new events, found as `fit` finds those that nobody labelled.
+        """Return the groups of outliers that are new events: large enough, mostly outliers, and alike.
 
-        Cut into as many as words held out tell best apart beside kept posts, and alike.
+        They are grouped beside kept posts of known events: density says little about one group alone. Copies count once.
         """
         first, place = distinct_texts([window.text[row] for row in rows])
         if len(first) < self.smallest:
             return []
-        sample = self.store.sample
+        own, sample = rows[first], self.store.sample
         few = np.unique(np.linspace(0, len(sample.text) - 1, min(len(sample.text), CONTRAST)).astype(np.intp))
-        texts = [*(sample.text[row] for row in few), *(window.text[row] for row in rows[first])]
-        times = np.concatenate([sample.time[few], window.time[rows[first]]])
-        points = self.space.with_time(self.encode_anew(texts), times)[len(few) :]
-        names = np.array([*(sample.event[row] for row in few), *[OUTLIER] * len(first)], dtype=object)
-        codes = cut(self.space.encoder, texts, names, np.arange(len(few), len(texts)), points, self.smallest)[
-            len(few) :
-        ]
-        found, waiting = [], [(np.flatnonzero(codes == code), LEAST_ALIKE) for code in np.unique(codes)]
-        while waiting:  # an event may be among posts of none: where they are none together, their halves are tried once
+        texts = [*(sample.text[row] for row in few), *(window.text[row] for row in own)]
+        times = np.concatenate([sample.time[few], window.time[own]])
+        points = self.space.with_time(self.encode_anew(texts), times)
+        codes = group_dense(points, smallest=self.smallest)
+        known, codes, points = codes[: len(few)], codes[len(few) :], points[len(few) :]
+        dense = [np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0])]
+        dense = [part for part in dense if len(part) > (known == codes[part[0]]).sum()]
+        found = [part for part in dense if self._hangs_together(window.select(own[part]), DENSE_ALIKE)]
+        waiting = [(np.setdiff1d(np.arange(len(own)), np.concatenate([first[:0], *found])), LEAST_ALIKE)]
+        while waiting:  # an event may be among posts of none: where they are none together, their halves are tried
             part, least = waiting.pop()
-            if self._hangs_together(window.select(rows[first[part]]), least):
-                found.append(rows[np.isin(place, part)])
+            if self._hangs_together(window.select(own[part]), least):
+                found.append(part)
             elif len(part) >= 2 * self.smallest and least < HALVES_ALIKE:
                 halves = group_known(points[part], 2)
                 waiting += [(part[halves == half], HALVES_ALIKE) for half in range(2)]
-        return found
+        return [rows[np.isin(place, part)] for part in found]
 
     def _learn_as_event(self, posts: Posts) -> Familiarity:
         """Learn from the kept posts of active events, and from these as one more event."""

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from cotempo.social.clustering import group_known
 from cotempo.social.detector.detection import OUTLIER
-from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import HALVES_ALIKE, LEAST_ALIKE, Familiarity
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.typing import Bools, Floats, Indices
 
 FEW_LABELS = 0.1  # of those expected
 CHANCE = 0.001
-HALVES_ALIKE = 0.5  # more than LEAST_ALIKE: posts of everyday life can be halved until some are a little alike
 MOST_JOINED = 2000
 MOST_FOUND = 12
 PASSES = 2
@@ -53,7 +52,7 @@ def find_unlabelled(
     if not unlabelled.any():
         return nothing
     guesses = _nearest(encoder, texts, times, names, labelled, outliers=False)
-    groups = cut(encoder, texts, np.where(labelled, names, guesses), few[unlabelled], points[unlabelled], smallest)
+    groups = _cut(encoder, texts, np.where(labelled, names, guesses), few[unlabelled], points[unlabelled], smallest)
     groups = _without_unlike(encoder, texts, names, groups)
     for _ in range(PASSES if (groups >= 0).any() else 0):
         known = np.where(labelled, names, groups)
@@ -95,7 +94,7 @@ def _branches(points: Floats, labelled: Bools, smallest: int) -> Bools:
     return found if found.sum() >= smallest else np.zeros(count, dtype=bool)
 
 
-def cut(
+def _cut(
     encoder: CharacterEncoder, texts: Sequence[str], names: Names, rows: Indices, points: Floats, smallest: int
 ) -> Indices:
     """Return the numbers of events in some rows, -1 elsewhere, that words held out tell best apart, ``(texts,)``."""
