@@ -25,6 +25,7 @@ QUAKE = (
     "ground",
 )
 FILLERS = ("today", "now", "the", "in", "a", "is", "very", "news", "people", "area")
+SMALL_WORDS = "my and of to for with on it was so we you they at not but just about when why how"
 EVERYDAY = """
 my dog ate the birthday cake and now hides under the sofa
 anyone know a good dentist near the old market
@@ -103,6 +104,22 @@ def test_everyday_posts_of_a_stream_stay_outliers(texts: list[str]) -> None:
     detector = SMALL.fit(posts(*KNOWN)).partial_fit(texts)
     assert set(detector.events()["event"]) == {"Flood", "Strike"}
     assert (detector.detect(texts).event == "outlier").mean() > 0.9
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_posts_that_share_small_words_only_are_no_event(streamed: bool) -> None:
+    rng = np.random.default_rng(0)
+    small = [*FILLERS, *SMALL_WORDS.split()]
+    rare = [["".join(rng.choice(list("aeioubcdfglmnprst"), 6)) for _ in range(2)] for _ in range(60)]
+    texts = [" ".join(rng.permutation([*rng.choice(small, 6, False), *words])) for words in rare]
+    detector = SMALL.fit(posts(*KNOWN)).partial_fit(texts) if streamed else SMALL.fit(posts(*KNOWN, (texts, None)))
+    assert set(detector.events()["event"]) == {"Flood", "Strike"}
+
+
+def test_copies_of_a_post_are_no_event_of_a_stream() -> None:
+    copies = [f"RT @u{place}: {EVERYDAY[0]} https://a.b/{place}" for place in range(20)]
+    detector = SMALL.fit(posts(*KNOWN)).partial_fit(copies)
+    assert set(detector.events()["event"]) == {"Flood", "Strike"}
 
 
 @pytest.mark.parametrize("streamed", [True, False])

@@ -38,7 +38,8 @@ LEVEL = 0.03
 LEVELS = (LEVEL, 0.04)
 ENOUGH = 0.9  # of the posts of events left out
 FEWEST = 10  # posts with a known event: of as many, one at most is lost
-LEAST_ALIKE = 0.25  # of what known events have
+# Of what known events have. Some of any posts are alike: halves and dense groups were chosen for it, and need more.
+LEAST_ALIKE, HALVES_ALIKE, DENSE_ALIKE = 0.25, 0.5, 0.75
 COPY = 0.99
 PENALTY = 1.0
 GAP_WEIGHT = 0.1

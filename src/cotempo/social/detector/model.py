@@ -20,7 +20,7 @@ from cotempo.data.tables import FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, DataWarning, ParameterError, nearest
 from cotempo.social.clustering import group_dense, group_known
 from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
-from cotempo.social.detector.familiarity import FEWEST, LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import DENSE_ALIKE, FEWEST, HALVES_ALIKE, LEAST_ALIKE, Familiarity
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
@@ -203,8 +203,8 @@ class Detector(Saved):
 
         Known events keep their ids and grow by their posts; events without posts for `patience` windows retire.
         Labelled posts go to the event they name, others to the one `detect` names. Outliers, those of earlier windows
-        among them, are grouped by density: a group of at least `smallest` that known posts stay out of is a new event,
-        and takes the posts of this window that fit it better than the event they were given to. Posts that are among
+        among them, are grouped by density: at least `smallest` different texts that are alike and that known posts
+        stay out of are a new event, which takes the posts of this window that fit it better than the event they were given to. Posts that are among
         the kept ones already, by time and text, are left out with a warning: the same window may be fed twice. Those
         that come again with a label go to the event it names.
         """
@@ -303,42 +303,43 @@ class Detector(Saved):
         return names.astype(np.str_), found
 
     def _group_outliers(self, window: Posts, rows: Indices) -> list[Indices]:
-        """Return the groups of outliers that are new events: large enough, and mostly outliers.
+        """Return the groups of outliers that are new events: large enough, mostly outliers, and alike.
 
-        They are grouped beside kept posts of known events: density says little about one group alone.
+        They are grouped beside kept posts of known events: density says little about one group alone. Copies count once.
         """
-        if len(rows) < self.smallest:
+        first, place = distinct_texts([window.text[row] for row in rows])
+        if len(first) < self.smallest:
             return []
-        sample = self.store.sample
+        own, sample = rows[first], self.store.sample
         few = np.unique(np.linspace(0, len(sample.text) - 1, min(len(sample.text), CONTRAST)).astype(np.intp))
-        texts = [*(sample.text[place] for place in few), *(window.text[row] for row in rows)]
-        times = np.concatenate([sample.time[few], window.time[rows]])
+        texts = [*(sample.text[row] for row in few), *(window.text[row] for row in own)]
+        times = np.concatenate([sample.time[few], window.time[own]])
         points = self.space.with_time(self.encode_anew(texts), times)
         codes = group_dense(points, smallest=self.smallest)
-        known, own = codes[: len(few)], codes[len(few) :]
-        groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
-        dense = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
-        found = [group for group in dense if self._learn_as_event(window.select(group)).alike(OUTLIER) >= LEAST_ALIKE]
-        parts = [np.flatnonzero(~np.isin(rows, np.concatenate([rows[:0], *found])))]
-        while parts:  # an event may be among posts of none: where they are none together, their halves are tried
-            part = parts.pop()
-            if self._hangs_together(window.select(rows[part])):
-                found.append(rows[part])
-            elif len(part) >= 2 * self.smallest:
-                halves = group_known(points[len(few) :][part], 2)
-                parts += [part[halves == half] for half in range(2)]
-        return found
+        known, codes, points = codes[: len(few)], codes[len(few) :], points[len(few) :]
+        dense = [np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0])]
+        dense = [part for part in dense if len(part) > (known == codes[part[0]]).sum()]
+        found = [part for part in dense if self._hangs_together(window.select(own[part]), DENSE_ALIKE)]
+        waiting = [(np.setdiff1d(np.arange(len(own)), np.concatenate([first[:0], *found])), LEAST_ALIKE)]
+        while waiting:  # an event may be among posts of none: where they are none together, their halves are tried
+            part, least = waiting.pop()
+            if self._hangs_together(window.select(own[part]), least):
+                found.append(part)
+            elif len(part) >= 2 * self.smallest and least < HALVES_ALIKE:
+                halves = group_known(points[part], 2)
+                waiting += [(part[halves == half], HALVES_ALIKE) for half in range(2)]
+        return [rows[np.isin(place, part)] for part in found]
 
     def _learn_as_event(self, posts: Posts) -> Familiarity:
         """Learn from the kept posts of active events, and from these as one more event."""
         return self._learn([OUTLIER] * posts.rows, posts)
 
-    def _hangs_together(self, posts: Posts) -> bool:
+    def _hangs_together(self, posts: Posts, least: float) -> bool:
         """Return whether these are one event: alike, and most put back among the others of them."""
         if posts.rows < self.smallest:
             return False
         learned = self._learn_as_event(posts)
-        if learned.alike(OUTLIER) < LEAST_ALIKE:
+        if learned.alike(OUTLIER) < least:
             return False
         own = learned.codes == learned.names.index(OUTLIER)
         back = learned.left_out[own].argmax(axis=1) == learned.names.index(OUTLIER)

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from cotempo.social.clustering import group_known
 from cotempo.social.detector.detection import OUTLIER
-from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import HALVES_ALIKE, LEAST_ALIKE, Familiarity
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.typing import Bools, Floats, Indices
 
 FEW_LABELS = 0.1  # of those expected
 CHANCE = 0.001
-HALVES_ALIKE = 0.5  # more than LEAST_ALIKE: posts of everyday life can be halved until some are a little alike
 MOST_JOINED = 2000
 MOST_FOUND = 12
 PASSES = 2
@@ -128,8 +127,8 @@ def _without_unlike(encoder: CharacterEncoder, texts: Sequence[str], names: Name
 def without_unlike(
     encoder: CharacterEncoder, texts: Sequence[str], groups: Indices, points: Floats, smallest: int
 ) -> Indices:
-    """Return groups that are alike beside each other, -1 for posts of none; of one that is not, the halves are tried."""
-    if len(np.unique(groups)) < 2:
+    """Return groups that are alike beside each other, -1 for posts of none; of others, the halves are tried."""
+    if groups.max() < 1:
         return groups
     found, unknown = groups.copy(), np.full(len(texts), np.nan)
     waiting = [(code, LEAST_ALIKE) for code in np.unique(groups).tolist()]
