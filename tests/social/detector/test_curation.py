@@ -361,3 +361,11 @@ def test_an_event_is_split_into_at_least_two() -> None:
     detector = SMALL.fit(DATED)
     with pytest.raises(ParameterError, match="parts must be at least 2, got 1"):
         detector.split(detector.events()["event"][0], parts=1)
+
+
+def test_central_posts_and_keywords_have_no_entities() -> None:
+    texts = [f"flood &amp; storm &quot;{word}&quot;" for word in ("harbour", "bridge", "river", "town")] * 3
+    table = SMALL.fit([*texts, *["a fire in the forest", "smoke over the forest"] * 6]).events()
+    shown = " ".join(text for posts in table["posts"] for text in posts)
+    assert '& storm "' in shown
+    assert "amp" not in ", ".join(table["keywords"])
