@@ -138,7 +138,7 @@ def without_unlike(
         known = np.flatnonzero(found >= 0)
         learned = Familiarity.of(
             (encoder.kind, len(encoder.weights)),
-            [texts[row] for row in known],
+            [texts[row] for row in known.tolist()],
             found[known].astype(str),
             unknown[known],
         )
