@@ -151,6 +151,27 @@ def test_init_sees_texts_whatever_they_are_called(cotempo: Command, platforms: p
     assert "Guessed time = 'data'" in cotempo("init", "dated.toml", "--data", "dated.csv").out
 
 
+def test_init_guesses_the_columns_of_each_file(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    posts = pd.read_csv(tmp_path / "day1/piazza.csv")
+    texts = {
+        "id": range(len(posts)),
+        "created_at": 1782865133997 + posts.index * 60000,
+        "user": "a",
+        "body": posts["testo"],
+    }
+    pd.DataFrame(texts).to_json(tmp_path / "day1/wire.jsonl", orient="records", lines=True)
+    said = cotempo("init", "three.toml", "--data", "day1")
+    assert "Guessed text = 'mensaje' of foro" in said.out
+    data = tomllib.loads((tmp_path / "three.toml").read_text())["data"]
+    wire = {"text": "body", "time": "created_at", "author": "user"}
+    assert data["columns"] == {"foro": {"text": "mensaje"}, "piazza": {"text": "testo"}, "wire": wire}
+    assert data["date_format"] == {"wire": "ms"}
+    said = cotempo("init", "one.toml", "--data", "day1/wire.jsonl")
+    data = tomllib.loads((tmp_path / "one.toml").read_text())["data"]
+    assert (data["columns"], data["date_format"]) == (wire, "ms")
+    assert cotempo("check", "one.toml").code == 0
+
+
 def test_an_empty_text_stops_nobody(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
     assert cotempo("run", "e.toml", "--quiet").code == 0
     (tmp_path / "day2").mkdir()

@@ -105,7 +105,12 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
         [(None, None, 3, "2 cells like the header, got 1"), (None, None, 5, "got 3")],
     ),
     ("not UTF-8", read_series, raw(b"time,x\n0,1\n1,\xff\x81\n", "d.csv"), [(None, None, 3, "UTF-8")]),
-    ("UTF-16", read_series, raw("time,x\n0,1\n".encode("utf-16"), "d.csv"), [(None, None, 1, "UTF-8")]),
+    (
+        "posts without their names",
+        read_series,
+        csv("id,fecha,mensaje\n1,2,llueve otra vez en el barrio\n"),
+        [(None, "text", None, "pass columns={'text': 'mensaje'}"), (None, "time", None, "'time' must be there")],
+    ),
     (
         "not UTF-8 and ragged",
         read_series,

@@ -55,6 +55,12 @@ def test_posts_in_plain_words() -> None:
     ]
 
 
+def test_posts_that_were_passed_on_are_counted() -> None:
+    same = ("Flood in town", "RT @x: flood in  town", "Flood in town https://t.co/1", "Fire", "http://a.b")
+    found = describe({"c": Posts(np.full(5, np.nan), same, event=("e",) * 5)}).warnings
+    assert "c: 2 posts with the words of another, passed on or with another address" in found
+
+
 def test_clients_that_disagree_are_named() -> None:
     clients = {"a": Series.from_arrays([[1.0], [2.0]]), "b": Series.from_arrays([[1.0], [2.0]], features=("y",))}
     assert describe(clients).lines()[1:] == [

@@ -245,6 +245,12 @@ def test_labels_that_are_spelled_alike_are_told_of(spellings: tuple[str, str]) -
         read_posts(pd.DataFrame({"text": ["a", "b"], "event": spellings}))
 
 
+def test_spellings_of_a_label_come_with_the_lines_that_mend_them() -> None:
+    frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["flood", "FLOOD", "FLOOD"]})
+    with pytest.warns(DataWarning, match=r'labels = {"flood" = "FLOOD"} in \[data\]'):
+        read_posts(frame)
+
+
 def test_labels_get_the_names_that_a_table_of_aliases_says() -> None:
     frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["Flood-Porto", " flood porto", None]})
     with warnings.catch_warnings():
@@ -282,6 +288,25 @@ def test_western_european_text_of_windows_is_read_with_a_warning(tmp_path: Path)
     (tmp_path / "late.csv").write_bytes(b"text\n" + b"plain\n" * 200_000 + "año\n".encode("cp1252"))
     with pytest.warns(DataWarning, match="cp1252"):
         assert read_posts(tmp_path / "late.csv")["late"].text[-1] == "año"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_text_is_read_with_a_warning(encoding: str, tmp_path: Path) -> None:
+    rows = '\ufefftext;suceso\n"Inundación\nen 那覇";año\n'
+    (tmp_path / "p.csv").write_bytes(rows.encode(encoding))
+    with pytest.warns(DataWarning, match=r"p\.csv: not UTF-8, read as UTF-16"):
+        posts = read_posts(tmp_path / "p.csv", columns={"event": "suceso"})["p"]
+    assert (posts.text, posts.event) == (("Inundación\nen 那覇",), ("año",))
+    (tmp_path / "cut.csv").write_bytes(rows.encode(encoding)[:-1])
+    with pytest.raises(DataError, match="must be a readable CSV file"):
+        read_posts(tmp_path / "cut.csv")
+
+
+def test_times_since_1970_are_told_how_to_read() -> None:
+    frame = pd.DataFrame({"text": ["a", "b"], "time": [1782865133997, 1782873832178]})
+    with pytest.warns(DataWarning, match='read them with date_format="ms"'):
+        read_posts(frame)
+    assert read_posts(frame, date_format="ms")["client"].unit == "s"
 
 
 @pytest.mark.parametrize("text", ["Málaga\nM\xe1laga", "\U0001f600\n\xff"], ids=["damaged", "emoji"])

@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 LEAST_GAPS = {"D": 86400, "h": 300}  # seconds between rows from which dates are counted in this unit
 LEAST_WORDS = 4  # on average, in a column of texts
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+AUTHORS = {
+    "user",
+    "username",
+    "user_name",
+    "screen_name",
+    "usuario",
+    "autor",
+    "auteur",
+    "utente",
+    "benutzer",
+    "account",
+}
+_TIME = re.compile(r"time|date|created|stamp|zeit|datum|fecha|hora|heure|_at$", re.IGNORECASE)
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 Imports = Annotated[
     list[str] | None,
@@ -73,13 +86,18 @@ def write_experiment(
         "data": {"source": source, **({"unit": unit} if unit else {}), **({"public": public} if public else {})},
     }
     if seems and chosen.kind == "posts":
-        content["data"]["columns"] = seems
+        content["data"] |= _by_client(seems)
     if chosen.model_fields.get("common") and chosen.model_fields["common"].is_required():
         columns = [table.schema.columns for table in data.READERS[chosen.kind](path.parent / source).values()]
         common = [name for name in columns[0] if all(name in other for other in columns)]
         content[chosen.__name__] = {"common": common}
     Experiment.from_dict(content).make_method()  # raises where a required parameter is missing
-    guessed = [f"Guessed {name} = {called!r}; correct it in [data] columns." for name, called in seems.items()]
+    guessed = [
+        f"Guessed {name} = {called!r}{f' of {client}' if len(seems) > 1 else ''}; correct it in [data]"
+        f"{'.' if name == 'date_format' else ' columns.'}"
+        for client, own in seems.items()
+        for name, called in own.items()
+    ]
     lines, run = [f"Wrote {path}: {chosen.__name__} on {source}.", *guessed], f"cotempo run {path}"
     if kind == "series" and method is None:
         lines.append("For a network of the columns, what drives what: --method OneRound.")
@@ -137,26 +155,71 @@ def _refuse(faults: str) -> NoReturn:
     raise RunError(f"{must}\nChoose one with --method, such as {usual}; cotempo methods lists all")
 
 
-def _text_columns(source: Path) -> dict[str, str]:
-    """Return which columns seem to hold texts and times, of a table that has texts under another name than `text`."""
+def _text_columns(source: Path) -> dict[str, dict[str, str]]:
+    """Return by client what seems to hold texts, times and authors where texts are not called `text`.
+
+    Each with the name that readers know, and with ``date_format`` where times count from 1970.
+    """
     from cotempo.data.problems import Problems
     from cotempo.data.read.sheet import Reading
-    from cotempo.data.read.sources import load, split_source
+    from cotempo.data.read.sources import load, source_name, split_source
 
+    found = {}
     try:
-        client, part = split_source(str(source), Problems())[0]
-        cells = {
-            name: values.slice(0, 50).to_pylist() for name, values in load(part, client, Reading()).columns.items()
-        }
+        for client, part in split_source(str(source), Problems()):
+            columns = load(part, client, Reading()).columns
+            cells = {name: values.slice(0, 50).drop_null().to_pylist() for name, values in columns.items()}
+            found[source_name(part, client)] = _guess_columns(cells)
     except (CotempoError, IndexError):
         return {}
-    words = {name: [len(str(one).split()) for one in column if one is not None] for name, column in cells.items()}
+    return found if any(found.values()) else {}
+
+
+def _guess_columns(cells: dict[str, list[Any]]) -> dict[str, str]:
+    """Return what seems to hold texts, times and authors, by the first cells of each column."""
+    from cotempo.social.encoders.scripts import spaced
+
+    words = {name: [len(spaced(str(one)).split()) for one in column] for name, column in cells.items()}
     texts = {name: sum(counts) / len(counts) for name, counts in words.items() if counts}
     longest = max(texts, key=lambda name: texts[name], default="text")
     if "text" in cells or texts.get(longest, 0) < LEAST_WORDS:
         return {}
-    dates = [name for name, column in cells.items() if all(_DATE.match(str(one)) for one in column if one is not None)]
-    return {"text": longest, **({"time": dates[0]} if dates and "time" not in cells else {})}
+    found = {"text": longest}
+    dates = [name for name, column in cells.items() if column and all(_DATE.match(str(one)) for one in column)]
+    counted = {name: _since_1970(column) for name, column in cells.items() if _TIME.search(name)}
+    dates += [name for name, unit in counted.items() if unit]
+    if dates and "time" not in cells:
+        found["time"] = dates[0]
+    if counted.get(found.get("time", "time")):
+        found["date_format"] = counted[found.get("time", "time")]
+    authors = [name for name in cells if name.casefold() in AUTHORS]
+    return {**found, **({"author": authors[0]} if authors and "author" not in cells else {})}
+
+
+def _since_1970(column: list[Any]) -> str:
+    """Return whether numbers count seconds or milliseconds since about 2001, as ``date_format`` says it, or neither."""
+    if not column or not all(isinstance(one, int | float) for one in column):
+        return ""
+    return next(
+        (unit for unit, factor in (("s", 1), ("ms", 1000)) if all(_in_years(one / factor) for one in column)), ""
+    )
+
+
+def _in_years(seconds: float) -> bool:
+    return 1e9 < seconds < 4e9
+
+
+def _by_client(seems: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """Return guesses as keys of [data], by client only where they differ."""
+    columns = {name: {key: one for key, one in own.items() if key != "date_format"} for name, own in seems.items()}
+    formats = {name: own["date_format"] for name, own in seems.items() if "date_format" in own}
+    found: dict[str, Any] = {"columns": columns}
+    if len({tuple(own.items()) for own in columns.values()}) == 1:
+        found["columns"] = next(iter(columns.values()))
+    if formats:
+        alike = len(formats) == len(seems) and len(set(formats.values())) == 1
+        found["date_format"] = next(iter(formats.values())) if alike else formats
+    return found
 
 
 def _sources(source: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """`Posts`: short texts with a time, an author, tags, and the event they are about."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from cotempo.errors import DataError
 from cotempo.typing import Bools, Floats
 
 FAR, MOST_FAR = 365 * 86400.0, 0.1  # seconds without a post before one is far from the others; the largest share
+_PASSED_ON = re.compile(r"^\s*RT\b|https?\S*|@\w+:?")
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
 
 
@@ -118,6 +120,7 @@ class Posts(Table):
         """Return sizes, time and events, with a warning for posts that repeat a text or lack a label or a time."""
         counts = {
             "with the text of another": sum(count - 1 for count in Counter(self.text).values()),
+            "with the words of another, passed on or with another address": self._passed_on(),
             "without a label": sum(label is None for label in self.event),
             "without a time": int(np.isnan(self.time).sum()),
         }
@@ -127,6 +130,12 @@ class Posts(Table):
         warnings += self._far()
         start, end = self.span(known.min(), known.max()) if len(known) else (None, None)
         return ClientDescription(client, self.rows, start=start, end=end, labels=labels, warnings=warnings)
+
+    def _passed_on(self) -> int:
+        """Return how many posts have another's words and not its text, but for addresses, accounts and a leading RT."""
+        own = dict.fromkeys(self.text)
+        bare = Counter(" ".join(_PASSED_ON.sub(" ", text).casefold().split()) for text in own)
+        return sum(count - 1 for words, count in bare.items() if words)
 
     def _far(self) -> tuple[str, ...]:
         """Return in words that a few dates are years away from all others: a clock that was not set, or a slip."""

@@ -14,7 +14,6 @@ from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Fitted, plus_minus
 from cotempo.social.clustering import group_known, group_unknown
 from cotempo.social.detector.detection import Detection, as_posts, detect_groups
-from cotempo.social.detector.familiarity import FEWEST
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.words import has_words
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 
 MOST_CLIENTS = 4  # in figures
-TOLD_NEW = 0.8  # of posts of events left out; fewer are told of
 
 
 class FittedEvents(Fitted):
@@ -167,29 +165,8 @@ class FittedDetectors(Fitted):
     def advice(self) -> list[str]:
         """Return what every result says, and what to know about posts: of no event, found, misdated, taken in later."""
         lines, stores = super().advice(), {name: self[name].store for name in self.outcome.memories}
-        for name, store in stores.items():
-            found = [record for record in store.events if record.name.startswith(store.prefix) and not record.labelled]
-            if found and any(record.labelled for record in store.events):
-                names = ", ".join(f"{record.name} ({record.size:.0f})" for record in found[:5])
-                more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-                lines.append(f"{name}: found without any label: {names}{more}; name them with rename")
-            if len(found) == len(store.events) == 1 and found[0].size < self[name].smallest:
-                lines.append(
-                    f"{name}: all its {pluralize(round(found[0].size), 'post')} are taken for one event, "
-                    f"{found[0].name}, though smallest is {self[name].smallest}: too few to tell events apart"
-                )
-            unseen = self[name].familiarity.unseen
-            if not self[name].familiarity.tells_new:
-                lines.append(
-                    f"{name}: {pluralize(self[name].familiarity.judges, 'post')} with a label or of an event found are "
-                    f"too few to tell new events and everyday posts from known ones: every post is named as a known "
-                    f"one, with at most half the confidence; label at least {FEWEST}"
-                )
-            elif len(unseen) and (told := float(np.mean(unseen <= self[name].familiarity.level))) < TOLD_NEW:
-                lines.append(
-                    f"{name}: of posts of an event that nobody knows, about {told:.0%} would be outliers (measured by "
-                    "leaving each event out); the others would be named as a known one"
-                )
+        for name in stores:
+            lines += [f"{name}: {line}" for line in self[name].advice()]
         said = (
             ("nameless", "belong to no event", "taken in as a stream they may become events"),
             ("misdated", "have dates more than a year from all others", "those dates are not used"),

@@ -66,6 +66,40 @@ def test_a_found_event_merged_into_its_label_keeps_its_posts_and_the_label(seed:
     assert (after[truth != label] == before[truth != label]).mean() > 0.97
 
 
+def test_a_found_event_beside_its_label_is_told_of() -> None:
+    posts, _, label = one_label_of_the_largest(102)
+    detector = SMALL.fit(posts)
+    found = next(name for name in detector.events()["event"] if name.startswith("found-"))
+    assert [line for line in detector.advice() if "may be one event" in line] == [
+        f"{label!r} and {found!r} may be one event, as their posts are alike: compare their central posts; "
+        f"merge({label!r}, {found!r}) makes them one"
+    ]
+    assert any(line.startswith(f"a: {label!r} and") for line in SMALL.fit({"a": posts}).advice() if "be one" in line)
+    detector.merge(label, found)
+    assert not any("may be one event" in line for line in detector.advice())
+
+
+def test_posts_of_no_event_that_are_like_a_labelled_one_are_told_of() -> None:
+    posts, truth, label = one_label_of_the_largest(100)
+    detector = SMALL.fit(posts)
+    assert (detector.detect(replace(posts, event=None)).outlier[truth == label]).mean() > 0.9
+    assert f"posts of no event are like those of {label!r}: label some more of them" in detector.advice()
+
+
+def test_pieces_of_an_event_are_told_of_and_events_are_not() -> None:
+    detector = SMALL.fit(BARE)
+    assert not any("may be one event" in line for line in detector.advice())
+    largest = detector.events().sort_values("size")["event"].iloc[-1]
+    detector.split(largest)
+    assert any(f"'{largest}-1' and '{largest}-2' may be one event" in line for line in detector.advice())
+
+
+def test_one_event_of_all_posts_is_told_of() -> None:
+    one = POSTS.select(np.flatnonzero(np.array(POSTS.event) == POSTS.event[0]))
+    lines = SMALL.set_params(events=1).fit(replace(one, event=None)).advice()
+    assert any("without another to compare with nothing tells an event from everyday posts" in line for line in lines)
+
+
 def test_a_split_event_comes_apart_as_it_was_put_together() -> None:
     detector = SMALL.fit(POSTS)
     first, second = detector.events().sort_values("size")["event"].iloc[-2:]
@@ -327,3 +361,11 @@ def test_an_event_is_split_into_at_least_two() -> None:
     detector = SMALL.fit(DATED)
     with pytest.raises(ParameterError, match="parts must be at least 2, got 1"):
         detector.split(detector.events()["event"][0], parts=1)
+
+
+def test_central_posts_and_keywords_have_no_entities() -> None:
+    texts = [f"flood &amp; storm &quot;{word}&quot;" for word in ("harbour", "bridge", "river", "town")] * 3
+    table = SMALL.fit([*texts, *["a fire in the forest", "smoke over the forest"] * 6]).events()
+    shown = " ".join(text for posts in table["posts"] for text in posts)
+    assert '& storm "' in shown
+    assert "amp" not in ", ".join(table["keywords"])

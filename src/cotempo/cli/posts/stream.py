@@ -37,7 +37,7 @@ def update(run: RunPath, given: Given, client: Client = None) -> Output:
         before = {one.name for one in models[name].store.events}
         known = table.rows - models[name].without_known(models[name].read(table)).rows
         models[name].partial_fit(table)
-        new = [one.name for one in models[name].store.events if one.name not in before]
+        new = sorted(one.name for one in models[name].store.events if one.name not in before)
         again = f", {known} of them taken in before and left out now" if known else ""
         lines.append(f"{name}: {count(table.rows, 'post')}{again}; new events: {', '.join(new) or 'none'}")
         record[name] = {"posts": table.rows, "known": known, "new": new}

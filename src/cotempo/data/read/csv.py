@@ -22,7 +22,8 @@ BLOCK = 1 << 24
 SEPARATORS = (",", ";", "\t", "|")
 LONGEST_HEADER = 1 << 20
 NOT_UTF8 = "a CSV file must be UTF-8 text; save it again as UTF-8"
-WINDOWS = "cp1252"
+WINDOWS, UTF16 = "cp1252", "utf-16"
+READ_AS = {WINDOWS: f"{WINDOWS} (Windows, Western Europe)", UTF16: "UTF-16"}
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # A zero or a byte that this encoding leaves open; a letter of two, three or four bytes in UTF-8.
 NOT_WINDOWS = re.compile(
@@ -81,6 +82,7 @@ def read_header(path: Path, limit: int) -> tuple[list[str], str, str]:
             # Bytes further down that are not UTF-8 are looked for later, where their row can be named.
             start = stream.read(LONGEST_HEADER)
             encoding = WINDOWS if is_windows(start) else "utf-8"
+            encoding = UTF16 if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else encoding
             head = start.decode(encoding, errors="replace").removeprefix("\ufeff")
         rows = {sign: next(csv.reader(io.StringIO(head, newline=""), delimiter=sign), []) for sign in SEPARATORS}
         separator = max(SEPARATORS, key=lambda sign: len(rows[sign]))
@@ -108,14 +110,14 @@ def read_csv(path: Path, limit: int, missing: Sequence[str | float] = (), decima
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header without a line end
             return pa.table([pa.array([], pa.string())] * len(names), names=names), ""
-        problems = _explain(path, limit, names, separator)
+        problems = _explain(path, limit, names, separator) if encoding != UTF16 else []
         if [problem.must for problem in problems] != [NOT_UTF8] or not is_windows(_bytes(path, limit)):
             raise DataError(problems or _reason(path, error)) from error
         with _native(path, limit) as stream:
             table = _parse(stream, names, separator, encoding=(encoding := WINDOWS))
-    except STREAM_ERRORS as error:
+    except (*STREAM_ERRORS, UnicodeError) as error:
         raise DataError(_reason(path, error)) from error
-    guessed = f"not UTF-8, read as {WINDOWS} (Windows, Western Europe)" if encoding == WINDOWS else ""
+    guessed = f"not UTF-8, read as {READ_AS[encoding]}" if encoding in READ_AS else ""
     if separator == ",":
         return table, guessed
     if separator != "\t" or not path.name.lower().endswith((".tsv", ".tsv.gz")):

@@ -1,7 +1,9 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,7 +72,7 @@ def read_posts(
     for twins in spelling_twins(known):
         warn(
             f"labels {' and '.join(map(quote, twins))} differ in case, spaces, hyphens or underscores only and are "
-            "taken for different events"
+            f"taken for different events; to make them one, labels = {_as_labels(twins, found)} in [data]"
         )
     return found
 
@@ -90,11 +92,9 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
     times = to_times(sheet, "time", needed=False) if "time" in present else Times(np.full(sheet.rows, np.nan))
     plain = times.values[np.isfinite(times.values)]
     if not times.unit and len(plain) and np.median(plain) > EPOCH:
-        since = "milliseconds" if np.median(plain) > 1000 * EPOCH else "seconds"
-        note = f"times look like {since} since 1970 and are taken for plain numbers; to have dates, convert them first"
-        sheet.reading.remark(
-            f"{note}, such as by pandas.to_datetime(time, unit={'ms' if since[0] == 'm' else 's'!r})", sheet.client
-        )
+        since, written = ("milliseconds", "ms") if np.median(plain) > 1000 * EPOCH else ("seconds", "s")
+        note = f"times look like {since} since 1970 and are taken for plain numbers; to have dates, read them with"
+        sheet.reading.remark(f'{note} date_format="{written}"', sheet.client)
     columns: dict[str, Any] = {name: _tags(sheet, name) for name in SIGNS if name in present}
     if "author" in present:
         columns["author"] = tuple(name or None for name in sheet.text("author").to_pylist())
@@ -107,6 +107,13 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
         times.values, tuple(texts), extra=extra, unit=times.unit, zone=times.zone, present=present, **columns
     )
     return {name: everyone.select(clients.codes == code) for code, name in enumerate(clients.names)}
+
+
+def _as_labels(twins: Sequence[str], found: Mapping[str, Posts]) -> str:
+    """Return TOML that gives spellings the name of the most frequent one."""
+    counts = Counter(label for posts in found.values() for label in posts.event)
+    best = max(twins, key=lambda label: counts[label])
+    return f"{{{', '.join(f'{json.dumps(one)} = {json.dumps(best)}' for one in twins if one != best)}}}"
 
 
 def _relabelled(posts: Posts, labels: Mapping[str, str]) -> Posts:

@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet, is_text
 from cotempo.data.read.signs import is_repeat
 from cotempo.data.read.times import TWICE_OR_NEVER
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS, pluralize
 from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats
+
+LEAST_WORDS, LEAST_LETTERS = 4, 15  # of a text rather than a name
 
 
 def read_series(
@@ -90,6 +92,8 @@ def _read_sheet(sheet: Sheet, resample: Any) -> dict[str, Series]:
     features = [name for name in sheet.columns if name not in ("client", "sequence", "time")]
     if not features:
         sheet.note("a series must have at least one column besides client, sequence and time")
+    if "time" not in sheet.columns and (posts := [name for name in features if _is_prose(sheet, name)]):
+        sheet.note(f"a column 'text' must be there if these are posts; pass columns={{'text': {posts[0]!r}}}", "text")
     sheet.require("time")
     grouped = group_rows(sheet)
     values = np.column_stack([np.zeros((sheet.rows, 0)), *(sheet.numbers(name) for name in features)])
@@ -152,3 +156,10 @@ def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> N
     filled = {feature for feature, values in columns if np.isfinite(values).any()}
     for feature in dict.fromkeys(feature for feature, _ in columns if feature not in filled):
         problems.add("must hold at least one value at some client; drop the column", column=feature)
+
+
+def _is_prose(sheet: Sheet, name: str) -> bool:
+    """Return whether the first cells of a column are texts of several words or of a script without spaces."""
+    cells = [str(cell) for cell in sheet.columns[name].slice(0, 50).to_pylist() if cell is not None]
+    wordy = [len(cell.split()) >= LEAST_WORDS or len(cell) >= LEAST_LETTERS for cell in cells]
+    return is_text(sheet.columns[name].type) and sum(wordy) > len(wordy) / 2

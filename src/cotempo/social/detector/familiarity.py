@@ -165,28 +165,44 @@ class Familiarity:
             return levels[0]
         return next((level for level in levels if np.mean(self.unseen <= level) >= ENOUGH), levels[-1])
 
+    @cached_property
+    def means(self) -> Floats:
+        """Mean inner products of posts of two events without copies, NaN where none is left, ``(events, events)``."""
+        pairs = products(self.kept, self.kept)
+        lengths = np.sqrt(np.maximum(np.diagonal(pairs), 1e-12))
+        told = pairs < COPY * np.outer(lengths, lengths)
+        own = np.eye(len(self.names))[self.codes]
+        counts = own.T @ told @ own
+        return np.asarray(np.where(counts > 0, own.T @ (pairs * told) @ own / np.maximum(counts, 1), np.nan))
+
     def alike(self, event: str) -> float:
         """Return how alike an event's posts are beside those of the others: 0 as posts of different events, 1 as those.
 
         Copies say nothing; an event of copies only has 1, as one without another to compare with.
         """
-        own, pairs = self.names.index(event), products(self.kept, self.kept)
-        lengths = np.sqrt(np.maximum(np.diagonal(pairs), 1e-12))
-        pairs[pairs >= COPY * np.outer(lengths, lengths)] = np.nan
-        places = range(len(self.names))
-        means = np.full((len(places), len(places)), np.nan)
-        for first in places:
-            for second in places:
-                found = pairs[np.ix_(self.codes == first, self.codes == second)]
-                if np.isfinite(found).any():
-                    means[first, second] = np.nanmean(found)
-        others = [place for place in places if place != own]
-        apart = means[np.triu_indices(len(places), 1)]
-        known = np.diagonal(means)[others]
-        if np.isnan(means[own, own]) or np.isnan(known).all() or np.isnan(apart).all():
+        own, known, apart = self.names.index(event), np.diagonal(self.means), self._apart
+        others = np.delete(known, own)
+        if np.isnan(known[own]) or np.isnan(others).all() or np.isnan(apart).all():
             return 1.0
         between = float(np.nanmean(apart))
-        return float((means[own, own] - between) / max(float(np.nanmean(known)) - between, 1e-12))
+        return float((known[own] - between) / max(float(np.nanmean(others)) - between, 1e-12))
+
+    def together(self, first: str, second: str) -> float:
+        """Return how alike posts of two events are: 0 as of different ones, 1 as of one; 0 without a third."""
+        places = [self.names.index(first), self.names.index(second)]
+        inside = np.diagonal(self.means)[places]
+        # One labelled post has no pair; a few have an uncertain mean.
+        sizes = np.bincount(self.codes, minlength=len(self.names))[places]
+        if len(self.names) < 3 or np.isnan(inside).all():
+            return 0.0
+        alone = float(np.average(np.nan_to_num(inside), weights=sizes * np.isfinite(inside)))
+        between = float(np.nanmedian(self._apart))
+        return float((np.nan_to_num(self.means[places[0], places[1]]) - between) / max(alone - between, 1e-12))
+
+    @property
+    def _apart(self) -> Floats:
+        """The means of different events."""
+        return self.means[np.triu_indices(len(self.names), 1)]
 
     def _gaps(self, times: Floats) -> Floats:
         """Return what to take off for posts long before or after an event, ``(posts, events)``.

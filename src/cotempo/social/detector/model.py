@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,8 @@ SHARPNESS = 16.0
 CONTRAST = 500
 PASSES = 2
 LANGUAGE_SHARE = 0.1
+TOLD_NEW = 0.8  # of posts of events left out; fewer are told of
+TWINS = 0.5  # of what posts of one event have in common
 
 
 @dataclass(eq=False, repr=False)
@@ -204,9 +207,9 @@ class Detector(Saved):
         Known events keep their ids and grow by their posts; events without posts for `patience` windows retire.
         Labelled posts go to the event they name, others to the one `detect` names. Outliers, those of earlier windows
         among them, are grouped by density: at least `smallest` different texts that are alike and that known posts
-        stay out of are a new event, which takes the posts of this window that fit it better than the event they were given to. Posts that are among
-        the kept ones already, by time and text, are left out with a warning: the same window may be fed twice. Those
-        that come again with a label go to the event it names.
+        stay out of are a new event, which takes the posts of this window that fit it better than the event they were
+        given to. Posts that are among the kept ones already, by time and text, are left out with a warning: the same
+        window may be fed twice. Those that come again with a label go to the event it names.
         """
         posts = check_labels(self.read(posts))
         self._warn_of_spellings(posts)
@@ -305,7 +308,8 @@ class Detector(Saved):
     def _group_outliers(self, window: Posts, rows: Indices) -> list[Indices]:
         """Return the groups of outliers that are new events: large enough, mostly outliers, and alike.
 
-        They are grouped beside kept posts of known events: density says little about one group alone. Copies count once.
+        They are grouped beside kept posts of known events, as density says little about one group alone; copies count
+        once.
         """
         first, place = distinct_texts([window.text[row] for row in rows])
         if len(first) < self.smallest:
@@ -502,6 +506,58 @@ class Detector(Saved):
         if np.isnan(time):
             return None
         return self.clock.date(time).to_pydatetime().replace(microsecond=0) if self.clock.dates else time
+
+    def advice(self) -> list[str]:
+        """Return what to know about the events: found, torn apart, or too few posts to tell them from others."""
+        lines, store, learned = [], self.store, self.familiarity
+        found = [record for record in store.events if record.name.startswith(store.prefix) and not record.labelled]
+        if found and any(record.labelled for record in store.events):
+            names = ", ".join(f"{record.name} ({record.size:.0f})" for record in found[:5])
+            more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+            lines.append(f"found without any label: {names}{more}; name them with rename")
+        if len(found) == len(store.events) == 1:
+            posts = f"all its {pluralize(round(found[0].size), 'post')} are taken for one event, {found[0].name}"
+            few = found[0].size < self.smallest
+            lines.append(
+                f"{posts}, though smallest is {self.smallest}: too few to tell events apart"
+                if few
+                else f"{posts}: without another to compare with nothing tells an event from everyday posts"
+            )
+        lines += [self._say_twins(*pair) for pair in self._twins()]
+        if not learned.tells_new:
+            lines.append(
+                f"{pluralize(learned.judges, 'post')} with a label or of an event found are too few to tell new events "
+                "and everyday posts from known ones: every post is named as a known one, with at most half the "
+                f"confidence; label at least {FEWEST}"
+            )
+        elif len(learned.unseen) and (told := float(np.mean(learned.unseen <= learned.level))) < TOLD_NEW:
+            lines.append(
+                f"of posts of an event that nobody knows, about {told:.0%} would be outliers (measured by leaving each "
+                "event out); the others would be named as a known one"
+            )
+        return lines
+
+    def _twins(self) -> list[tuple[str, str]]:
+        """Return pairs of active events that may be one, not both with labels; posts of no event are one for this."""
+        rest, sizes = self.store.sample.of(OUTLIER), {record.name: record.size for record in self.active}
+        told = len(rest.text) >= self.smallest
+        learned = self._learn_as_event(Posts(rest.time, rest.text)) if told else self.familiarity
+        labelled = {record.name for record in self.active if record.labelled}
+        return [
+            (first, second)
+            for first, second in combinations(sorted(learned.names, key=lambda name: name not in labelled), 2)
+            # A few strays of a large event are like it, of course.
+            if OUTLIER not in (first, second) or (first in labelled and len(rest.text) > sizes[first])
+            if second not in labelled and learned.together(first, second) >= TWINS
+        ]
+
+    def _say_twins(self, first: str, second: str) -> str:
+        if second == OUTLIER:
+            return f"posts of no event are like those of {first!r}: label some more of them"
+        return (
+            f"{first!r} and {second!r} may be one event, as their posts are alike: compare their central posts; "
+            f"merge({first!r}, {second!r}) makes them one"
+        )
 
     def plot(self) -> Figure:
         """Draw a 2-D map of posts and a timeline of events with their keywords, numbered alike."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -71,9 +72,9 @@ class EventRecord:
             # Times of posts: between a stray one and the others there may be years without any.
             start=float(np.quantile(known, stray, method="higher")) if len(known) else np.nan,
             end=float(np.quantile(known, 1 - stray, method="lower")) if len(known) else np.nan,
-            words=most_common(count_words(posts.text), WORDS_KEPT),
+            words=most_common(count_words(map(html.unescape, posts.text)), WORDS_KEPT),
             languages=most_common(Counter(language_of(posts, row) for row in range(posts.rows)), WORDS_KEPT),
-            posts=tuple(posts.text[row] for row in nearest),
+            posts=tuple(html.unescape(posts.text[row]) for row in nearest),  # interfaces write &amp; for &
             nearness=distance[nearest],
             labelled=float(sum(label is not None for label in posts.event)),
             window=window,
