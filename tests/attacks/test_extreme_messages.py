@@ -147,7 +147,7 @@ def run(case: Case, tables: Mapping[str, Any], seed: int | None = None) -> list[
     watched = Watched(**{name: getattr(method, name) for name in method.model_fields_set})
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         engine = Faulty(InProcess(watched, tables, seed=0), tamper=tamper)
-        reducer = SCREEN if type(method) is ct.FedMean else method.reducer
+        reducer = SCREEN if type(method) in (ct.FedMean, ct.EdgeRanking) else method.reducer
         return list(drive(watched, engine, public=case.public, reducer=reducer))
 
 

@@ -601,6 +601,9 @@ class OneRound(Method):
 
     def ask(self, state: OneRoundState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for one round of a few steps."""
+        if state.phase == "products" and (nobody := np.flatnonzero(np.isnan(state.centre)).tolist()):
+            must = "values must vary at some client, they are all the same or missing; leave it out"
+            raise DataError([Problem(must, column=state.variables[place]) for place in nobody])
         if state.phase == "finished":
             return None
         cohort = [name for name in cohort if name not in state.left_out]
@@ -639,6 +642,8 @@ class OneRound(Method):
         if state.phase == "centre":
             total = answers.sum
             centre = total["sums"] / np.maximum(total["counts"], 1.0)
+            if not answers.failures:  # else somebody who has a variable may answer later on
+                centre[total["counts"] == 0] = np.nan
             # Not by the answers alone: who lacks a variable may have been left out of them, and answer later on.
             gaps = total["incomplete"] > 0 or len(state.shared) < len(state.variables)
             return replace(state, phase="products", centre=centre, gaps=gaps), {}

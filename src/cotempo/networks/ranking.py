@@ -32,7 +32,6 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.federation.reducers import Reducer
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
 from cotempo.networks.moments import Gram, Sums, check_table, transitions, unpack, varying
@@ -43,7 +42,6 @@ from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predi
 from cotempo.networks.scores.parent_sets import centrings, parent_sets
 from cotempo.privacy.settings import Privacy
 from cotempo.robust.per_row import diagonal_places, relations
-from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
 Score = Literal["auto", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier"]
@@ -142,7 +140,6 @@ class EdgeRanking(Method):
     True
     """
 
-    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "series"
     for_other_columns: ClassVar[str] = "OneRound takes clients with different variables"
     phases: ClassVar[tuple[str, ...]] = ("levels", "spread", "histogram", "moments")

@@ -182,7 +182,7 @@ class Gaussian:
 
 
 def _long_gaps(values: Floats, begin: int, stop: int, reach: int) -> list[tuple[int, int]]:
-    """Return rows of a piece in which a feature is missing for longer than half the reach, if these are not too many.
+    """Return rows of a piece in which a feature is missing for longer than the reach, if these are not too many.
 
     Gaps of several features that overlap are one.
     """
@@ -190,7 +190,7 @@ def _long_gaps(values: Floats, begin: int, stop: int, reach: int) -> list[tuple[
     bounds = np.diff(np.pad(gone, ((1, 1), (0, 0))).astype(np.int8), axis=0)
     found: list[tuple[int, int]] = []
     gaps = zip(*(np.argwhere(edge)[:, 1].tolist() for edge in (bounds.T > 0, bounds.T < 0)), strict=True)
-    for first, end in sorted((begin + first, begin + end) for first, end in gaps if end - first > reach // 2):
+    for first, end in sorted((begin + first, begin + end) for first, end in gaps if end - first > reach):
         if found and first <= found[-1][1]:
             found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
