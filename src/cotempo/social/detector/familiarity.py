@@ -22,9 +22,10 @@ Vovk, Gammerman and Shafer, Algorithmic learning in a random world, 2005.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ ENOUGH = 0.9  # of the posts of events left out
 FEWEST = 10  # posts with a known event: of as many, one at most is lost
 # Of what known events have. Some of any posts are alike: halves and dense groups were chosen for it, and need more.
 LEAST_ALIKE, HALVES_ALIKE, DENSE_ALIKE = 0.25, 0.5, 0.75
+EVERYDAY_ALIKE = 0.1  # at most, of what other events have; a few events together have more
 COPY = 0.99
 PENALTY = 1.0
 GAP_WEIGHT = 0.1
@@ -175,17 +177,18 @@ class Familiarity:
         counts = own.T @ told @ own
         return np.asarray(np.where(counts > 0, own.T @ (pairs * told) @ own / np.maximum(counts, 1), np.nan))
 
-    def alike(self, event: str) -> float:
+    def alike(self, event: str, usual: Callable[[Floats], Any] = np.nanmean) -> float:
         """Return how alike an event's posts are beside those of the others: 0 as posts of different events, 1 as those.
 
-        Copies say nothing; an event of copies only has 1, as one without another to compare with.
+        Copies say nothing; an event of copies only has 1, as one without another to compare with. What others have is
+        their mean, or what else is `usual`: where they were found, too, a few may be nearly copies.
         """
         own, known, apart = self.names.index(event), np.diagonal(self.means), self._apart
         others = np.delete(known, own)
         if np.isnan(known[own]) or np.isnan(others).all() or np.isnan(apart).all():
             return 1.0
         between = float(np.nanmean(apart))
-        return float((known[own] - between) / max(float(np.nanmean(others)) - between, 1e-12))
+        return float((known[own] - between) / max(float(usual(others)) - between, 1e-12))
 
     def together(self, first: str, second: str) -> float:
         """Return how alike posts of two events are: 0 as of different ones, 1 as of one; 0 without a third."""

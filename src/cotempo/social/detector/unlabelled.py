@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cotempo.social.clustering import group_known
 from cotempo.social.detector.detection import OUTLIER
-from cotempo.social.detector.familiarity import HALVES_ALIKE, LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import EVERYDAY_ALIKE, HALVES_ALIKE, LEAST_ALIKE, Familiarity
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.typing import Bools, Floats, Indices
@@ -131,7 +131,7 @@ def without_unlike(
     if groups.max() < 1:
         return groups
     found, unknown = groups.copy(), np.full(len(texts), np.nan)
-    waiting = [(code, LEAST_ALIKE) for code in np.unique(groups).tolist()]
+    waiting = [(code, EVERYDAY_ALIKE) for code in np.unique(groups).tolist()]
     while waiting:
         code, least = waiting.pop()
         rows = np.flatnonzero(found == code)
@@ -142,7 +142,7 @@ def without_unlike(
             found[known].astype(str),
             unknown[known],
         )
-        if len(rows) >= smallest and learned.alike(str(code)) >= least:
+        if len(rows) >= smallest and learned.alike(str(code), np.nanmedian) >= least:
             continue
         if len(rows) < 2 * smallest:
             found[rows] = -1
