@@ -7,7 +7,7 @@ import pytest
 
 from cotempo.data import Posts
 from cotempo.social import EventDetector
-from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import LEAST_ALIKE, Familiarity, least_alike
 
 SMALL = EventDetector(dimension=40, buckets=2048, compare=False)
 FLOOD = ("flood", "river", "water", "rain", "bridge", "boats", "streets", "rescue", "level", "mud")
@@ -185,6 +185,10 @@ def test_posts_of_an_event_are_alike_and_others_are_not() -> None:
     events = np.array(["Flood"] * 80 + ["Strike"] * 80 + ["quake"] * 20 + ["everyday"] * len(EVERYDAY))
     learned = Familiarity.of(("shared", 2048), texts, events, np.full(len(texts), np.nan))
     assert learned.alike("quake") > 0.5 > LEAST_ALIKE > 0.1 > learned.alike("everyday")
+
+
+def test_small_dense_groups_must_be_more_alike_than_large_ones() -> None:
+    np.testing.assert_allclose([least_alike(posts) for posts in (8, 20, 45, 1000)], [0.75, 0.75, 0.5, LEAST_ALIKE])
 
 
 def test_copies_say_nothing_of_how_alike_posts_are() -> None:

@@ -41,6 +41,7 @@ ENOUGH = 0.9  # of the posts of events left out
 FEWEST = 10  # posts with a known event: of as many, one at most is lost
 # Of what known events have. Some of any posts are alike: halves and dense groups were chosen for it, and need more.
 LEAST_ALIKE, HALVES_ALIKE, DENSE_ALIKE = 0.25, 0.5, 0.75
+FEW_ALIKE = 20  # posts of a dense group that need that; more need less
 EVERYDAY_ALIKE = 0.1  # at most, of what other events have; a few events together have more
 COPY = 0.99
 PENALTY = 1.0
@@ -217,6 +218,11 @@ class Familiarity:
         length = np.maximum(end - start, np.median((end - start)[known]) if known.any() else 0.0)
         away = np.maximum(start - times[:, None], times[:, None] - end)
         return np.asarray(np.nan_to_num(GAP_WEIGHT * np.log(np.maximum(away / np.maximum(length, 1e-12), 1.0))))
+
+
+def least_alike(posts: int) -> float:
+    """Return how alike so many posts must be that were grouped for it: of any posts a few are alike, many are not."""
+    return float(np.clip(DENSE_ALIKE * np.sqrt(FEW_ALIKE / posts), LEAST_ALIKE, DENSE_ALIKE))
 
 
 def products(first: Features, second: Features) -> Floats:

@@ -21,7 +21,7 @@ from cotempo.data.tables import FrameKind, make_frame, pluralize
 from cotempo.errors import DataError, DataWarning, ParameterError, nearest
 from cotempo.social.clustering import group_dense, group_known
 from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
-from cotempo.social.detector.familiarity import DENSE_ALIKE, FEWEST, HALVES_ALIKE, LEAST_ALIKE, Familiarity
+from cotempo.social.detector.familiarity import FEWEST, HALVES_ALIKE, LEAST_ALIKE, Familiarity, least_alike
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
@@ -323,7 +323,7 @@ class Detector(Saved):
         known, codes, points = codes[: len(few)], codes[len(few) :], points[len(few) :]
         dense = [np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0])]
         dense = [part for part in dense if len(part) > (known == codes[part[0]]).sum()]
-        found = [part for part in dense if self._hangs_together(window.select(own[part]), DENSE_ALIKE)]
+        found = [part for part in dense if self._hangs_together(window.select(own[part]), least_alike(len(part)))]
         waiting = [(np.setdiff1d(np.arange(len(own)), np.concatenate([first[:0], *found])), LEAST_ALIKE)]
         while waiting:  # an event may be among posts of none: where they are none together, their halves are tried
             part, least = waiting.pop()
