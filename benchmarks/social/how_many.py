@@ -57,7 +57,7 @@ def cases(seed: int) -> Iterator[tuple[str, str, Posts]]:
 
 
 def measure(posts: Posts) -> dict[str, float]:
-    """NMI of each way, the numbers of events, and the rank correlation of quality with NMI."""
+    """NMI of each way, numbers of events, posts of none, and the rank correlation of quality with NMI."""
     true, bare = len(set(posts.event)), without_labels(posts)
 
     def judge(found: Any) -> float:
@@ -79,6 +79,7 @@ def measure(posts: Posts) -> dict[str, float]:
         "events": true,
         "by_density": len(np.unique(density)),
         "by_choice": len(chosen.events()),
+        "none": chosen.store.nameless / posts.rows,
         "quality": float(spearmanr(quality, [judge(groups) for groups in found.values()])[0]),
     }
 
@@ -93,13 +94,13 @@ def main() -> None:
     for kind in ("concurrent", "many"):
         by_seed = [[part for part in parts if (part["seed"], part["kind"]) == (seed, kind)] for seed in seeds]
         row: dict[str, Any] = {"kind": kind, "collections": sum(map(len, by_seed))}
-        for name in ("density", "chosen", "given", "events", "by_density", "by_choice", "quality"):
+        for name in ("density", "chosen", "given", "events", "by_density", "by_choice", "none", "quality"):
             row[name] = float(np.mean([np.mean([part[name] for part in group]) for group in by_seed]))
         gains = [np.mean([part["chosen"] - part["density"] for part in group]) for group in by_seed]
         row |= {"gain": float(np.mean(gains)), "error": float(np.std(gains, ddof=1) / np.sqrt(len(gains)))}
         table.append(row)
         print(row)
-    note = "NMI, mean over clients and seeds; every post assigned; quality: rank correlation with NMI over numbers"
+    note = "NMI, mean over clients and seeds; every post assigned; none: the share of posts that fit called outliers; quality: rank correlation with NMI over numbers"
     write_results("social/how-many", table, seed=seeds, note=note)
 
 

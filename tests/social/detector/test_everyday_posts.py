@@ -197,3 +197,9 @@ def test_copies_say_nothing_of_how_alike_posts_are() -> None:
     events = np.array(["Flood"] * 80 + ["Strike"] * 80 + ["everyday"] * len(copied))
     learned = Familiarity.of(("shared", 2048), texts, events, np.full(len(texts), np.nan))
     assert learned.alike("everyday") < LEAST_ALIKE
+
+
+def test_a_group_of_most_posts_stays_and_is_told_of() -> None:
+    detector = SMALL.fit([*about(FLOOD, 12, 0), *EVERYDAY])
+    assert not detector.store.nameless
+    assert any("more than half of the posts are taken for one event" in line for line in detector.advice())

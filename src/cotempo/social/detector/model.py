@@ -515,13 +515,20 @@ class Detector(Saved):
             names = ", ".join(f"{record.name} ({record.size:.0f})" for record in found[:5])
             more = f" and {len(found) - 5} more" if len(found) > 5 else ""
             lines.append(f"found without any label: {names}{more}; name them with rename")
-        if len(found) == len(store.events) == 1:
-            posts = f"all its {pluralize(round(found[0].size), 'post')} are taken for one event, {found[0].name}"
-            few = found[0].size < self.smallest
+        largest = max(found, key=lambda record: record.size, default=None)
+        if largest and len(store.events) == 1 and largest.size < self.smallest:
             lines.append(
-                f"{posts}, though smallest is {self.smallest}: too few to tell events apart"
-                if few
-                else f"{posts}: without another to compare with nothing tells an event from everyday posts"
+                f"all its {pluralize(round(largest.size), 'post')} are taken for one event, {largest.name}, though "
+                f"smallest is {self.smallest}: too few to tell events apart"
+            )
+        elif (
+            largest
+            and len(found) == len(store.events)
+            and largest.size > (sum(record.size for record in found) + store.nameless) / 2
+        ):
+            lines.append(
+                f"more than half of the posts are taken for one event, {largest.name}: without as many others to "
+                "compare with nothing tells an event from everyday posts"
             )
         lines += [self._say_twins(*pair) for pair in self._twins()]
         if not learned.tells_new:

@@ -127,11 +127,15 @@ def _without_unlike(encoder: CharacterEncoder, texts: Sequence[str], names: Name
 def without_unlike(
     encoder: CharacterEncoder, texts: Sequence[str], groups: Indices, points: Floats, smallest: int
 ) -> Indices:
-    """Return groups that are alike beside each other, -1 for posts of none; of others, the halves are tried."""
+    """Return groups that are alike beside each other, -1 for posts of none; of others, the halves are tried.
+
+    A group of more than half of the posts has too little to be compared with, and stays.
+    """
     if groups.max() < 1:
         return groups
     found, unknown = groups.copy(), np.full(len(texts), np.nan)
-    waiting = [(code, EVERYDAY_ALIKE) for code in np.unique(groups).tolist()]
+    few = np.flatnonzero(2 * np.bincount(groups) <= len(texts)).tolist()
+    waiting = [(code, EVERYDAY_ALIKE) for code in few]
     while waiting:
         code, least = waiting.pop()
         rows = np.flatnonzero(found == code)
