@@ -13,9 +13,9 @@ import cotempo as ct
 from cotempo.errors import ParameterError
 from cotempo.events import FedPP
 from cotempo.events.private import PrivateCurve, choose_cells, own_level
-from cotempo.federation import Message
+from cotempo.federation import Message, Rng
 from cotempo.testing import check_method
-from cotempo.testing.sensitivity import sensitivity_used
+from cotempo.testing.sensitivity import question_of, sensitivity_used
 
 WINDOW = (0.0, 10.0)
 times = st.lists(st.floats(0, 10, allow_nan=False).map(lambda t: round(t, 3)), max_size=40).map(sorted)
@@ -54,6 +54,33 @@ def test_a_sequence_moves_counts_and_exposure_by_what_is_claimed(
     first: list[float], second: list[float], clip: float | None
 ) -> None:
     private = form(unit="sequence", clip=clip)
+    assert max(moved(private, table(first, second), table(first))) <= 1 + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(hours=st.lists(st.integers(0, 240), min_size=12, max_size=40), added=st.integers(0, 14400))
+def test_an_event_of_times_cut_down_to_hours_moves_the_counts_by_one(hours: list[int], added: int) -> None:
+    def dated(minutes: list[int]) -> ct.Events:
+        times = np.sort(np.array(minutes)) / 1440
+        return ct.Events.from_arrays([times], WINDOW, unit="D", zone="Europe/Berlin")
+
+    known = [60 * hour for hour in hours]
+    assert max(moved(form(), dated([*known, added]), dated(known))) <= 1 + 1e-6
+
+
+def test_times_cut_down_to_hours_are_counted_all_over_them() -> None:
+    hours = np.repeat(np.arange(1, 10), 3) / 24
+    window = (0.0, 0.5)
+    method = FedPP(kernel="time", window=window, cells=48, compare=False)
+    private = method.private(ct.Privacy(epsilon=1, seeded=True))
+    prepared = private.prepare(ct.Events.from_arrays([hours], window, unit="D", zone="Europe/Berlin"))
+    message, _ = private.answer(question_of("counts", Message({"cells": 48})), prepared, None, Rng(0, "client", 1))
+    np.testing.assert_allclose(message["events"], np.repeat([0, *9 * [0.75], 0, 0], 4), atol=1e-9)
+
+
+def test_a_sequence_more_does_not_move_the_others_events() -> None:
+    private = form(unit="sequence", clip=1.0)
+    first, second = [0.0] * 6, [0.0, 0.0, 0.0, 1.0]  # together they look cut down to whole numbers
     assert max(moved(private, table(first, second), table(first))) <= 1 + 1e-9
 
 

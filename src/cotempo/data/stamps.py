@@ -16,6 +16,8 @@ NAMES = {86400.0: "day", 3600.0: "hour", 60.0: "minute", 1.0: "second"}
 FEWEST, NEARLY, CLOSE = 10, 0.8, 1e-3
 # Times must reach over so many steps; otherwise all lie close to one.
 LEAST = 3.0
+# Of a single time no longer step is believed (one in 24 full hours is midnight), and no shorter one matters.
+ALONE = (60.0, 3600.0)
 # Times that are so few different steps apart, and never at once, come from a regular process.
 REGULAR = 3
 
@@ -67,6 +69,24 @@ def spread_stamps(times: Floats, sequence: NDArray[Any], latest: Floats, clock: 
     room = np.clip(latest - times, 0.0, step)
     drawn = np.random.default_rng(0).uniform(size=len(times))
     return np.asarray(np.where(on_grid(clock.local(times), step), times + drawn * room, times))
+
+
+def step_of_each(times: Floats, clock: Clock) -> Floats:
+    """Return the largest step of a minute to an hour that each time lies on, 0 for none: it depends on no other time.
+
+    Times are of the local clock; plain numbers have none.
+
+    Examples
+    --------
+    >>> step_of_each(np.array([0.0, 1.25, 2 + 1 / 60, np.pi]), Clock("h", "UTC")) * 60
+    array([60., 15.,  1.,  0.])
+    """
+    found = np.zeros(len(times))
+    if clock.dates:
+        for step in sorted(step / UNITS[clock.unit] for step in STEPS if ALONE[0] <= step <= ALONE[1]):
+            phase = np.mod(times / step, 1.0)
+            found[np.minimum(phase, 1 - phase) <= CLOSE] = step
+    return found
 
 
 def step_name(step: float, clock: Clock) -> str:

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cotempo.data import Table
+from cotempo.data import Events, Table
+from cotempo.data.clock import Clock
+from cotempo.data.stamps import step_of_each
 from cotempo.errors import ParameterError
 from cotempo.events.base_measure import cells_of, first_design
 from cotempo.events.curves.timeline import LEAST_CELLS, Timeline, fit_curve
 from cotempo.events.records.design import FeatureDesign, dispersion
-from cotempo.events.records.record import Record, Summary, gap_quantiles
+from cotempo.events.records.record import Record, Summary, gap_quantiles, read_record
 from cotempo.events.shared_function.client import FunctionMemory, FunctionState, first_memory, first_state
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.privacy.private_form import PrivateForm
@@ -40,6 +42,8 @@ BLOCKS, EXPOSURE = 12, 0.1
 TOTAL = 0.02
 #: The variance of the noise in a cell is at most this share of its mean count; there are at least so many cells.
 NOISE, FEWEST_CELLS = 0.1, 12
+#: An event whose time was cut down to a step is counted in so many equal parts over it.
+PARTS = 12
 #: Own events must speak for a level of one's own by more than this, as in Akaike's criterion.
 PENALTY = 2.0
 #: Pseudo-events that draw a client's level to that of all, so that a client without any has one.
@@ -106,6 +110,13 @@ class PrivateCurve(PrivateForm):
         return replace(first_design(self.inner), summary=summary.to_array(), cells=cells)
 
     # At a client.
+
+    def prepare(self, table: Table) -> Record:
+        """Read events and windows; which step times were cut down to is told by each of them alone."""
+        self.inner.prepare(table)
+        assert isinstance(table, Events)  # `check` saw the schema
+        record = read_record(table, local=self.inner.period is not None, spread=False)
+        return spread_alone(record, record.time if self.inner.period else table.clock.local(record.time), table.clock)
 
     def begin(self, prepared: Record, rng: Rng) -> FunctionMemory:
         """Begin with nothing known."""
@@ -222,6 +233,26 @@ class PrivateCurve(PrivateForm):
         design = replace(self.design(len(events)), summary=summary.to_array(), parameters=rate)
         first = first_state(self.inner, clients, judged=False)
         return replace(first, stage="done", span=np.array([start, end]), design=design, timeline=line, kept="curve")
+
+
+def spread_alone(record: Record, shown: Floats, clock: Clock) -> Record:
+    """Return the record with events in equal parts over the step of their time, which depends on no other event.
+
+    A step told by all times together would move all events when one more comes. `shown` are times of the local clock.
+    """
+    step = step_of_each(shown, clock)
+    window = np.searchsorted(record.window_sequence, record.sequence)
+    room = np.minimum(step, record.end[window] - record.time)
+    parts = np.where(step > 0, PARTS, 1)
+    row = np.repeat(np.arange(len(step)), parts)
+    part = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+    time = record.time[row] + (part + 0.5) / PARTS * room[row]
+    order = np.lexsort((time, record.sequence[row]))
+    row, share = row[order], 1 / parts[row[order]]
+    return replace(
+        record, time=time[order], count=record.count[row] * share, sequence=record.sequence[row], held=record.held[row],
+        size=record.size[row] * share, types=record.types[row] * share[:, None],
+    )  # fmt: skip
 
 
 def choose_cells(total: float, deviation: float, most: int) -> int:

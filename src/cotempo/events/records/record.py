@@ -45,14 +45,17 @@ class Record:
     types: Floats
 
     @classmethod
-    def of(cls, events: Events, *, condition: bool = True, marks: bool = False, local: bool = False) -> Record:
+    def of(
+        cls, events: Events, *, condition: bool = True, marks: bool = False, local: bool = False, spread: bool = True
+    ) -> Record:
         """Read a table; nothing is held out yet. With `marks`, types are counted; with `local`, times are local.
 
         With `condition`, the first event of a sequence is history and not counted when it stands exactly at the
-        window's start: a window that begins with its first event was opened by it. Times that were cut down to steps
-        are spread over them.
+        window's start: a window that begins with its first event was opened by it. With `spread`, times that were cut
+        down to steps, as all of them together tell, are spread over these.
         """
-        events = _localize(events.spread()) if local else events.spread()
+        events = events.spread() if spread else events
+        events = _localize(events) if local else events
         number = np.searchsorted(events.names, events.sequence)
         new = np.ones(len(number), dtype=bool)
         new[1:] = (np.diff(number) > 0) | (np.diff(events.time) > 0)
@@ -174,7 +177,9 @@ class Record:
         return replace(self, held=np.zeros_like(self.held), window_held=np.zeros_like(self.window_held))
 
 
-def read_record(table: Table, *, condition: bool = True, marks: bool = False, local: bool = False) -> Record:
+def read_record(
+    table: Table, *, condition: bool = True, marks: bool = False, local: bool = False, spread: bool = True
+) -> Record:
     """Read a client's table as `Record.of` does; refuse one without a watched sequence.
 
     With `local`, times are those of the clocks of the table's zone, as a period of local days needs them.
@@ -182,7 +187,7 @@ def read_record(table: Table, *, condition: bool = True, marks: bool = False, lo
     assert isinstance(table, Events)  # a method's `check` saw the schema
     if not len(table.names):
         raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-    return Record.of(table, condition=condition, marks=marks, local=local)
+    return Record.of(table, condition=condition, marks=marks, local=local, spread=spread)
 
 
 def _localize(table: Events) -> Events:
@@ -194,13 +199,11 @@ def _localize(table: Events) -> Events:
     owner = np.searchsorted(table.names, table.sequence)
     short = table.end - table.start < day
     start = clock.local(table.start)
-    if np.array_equal(start, table.start) and np.array_equal(clock.local(table.end), table.end):
-        return table
     moved = start - table.start
-    time = np.where(short[owner], table.time + moved[owner], clock.local(table.time))
-    order = np.lexsort((time, owner))
     end = np.where(short, table.end + moved, clock.local(table.end))
-    np.maximum.at(end, owner, time)
+    # An event of the hour before the end may come after it, if clocks are then set back.
+    time = np.minimum(np.where(short[owner], table.time + moved[owner], clock.local(table.time)), end[owner])
+    order = np.lexsort((time, owner))
     return replace(
         table, sequence=table.sequence[order], time=time[order], mark=table.mark[order], start=start, end=end
     )
