@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
 from cotempo.events.intensities.base import IntensityOverTime
+from cotempo.events.intensities.fitted import FittedFedPP
 from cotempo.events.shared_function.client import first_state
 from cotempo.events.shared_function.method import gamma_from_moments
 
@@ -295,14 +298,26 @@ def test_auto_takes_history_only_where_it_pays():
 
 
 def test_who_is_not_here_gets_the_shared_function(shared):
-    from dataclasses import replace
-
-    from cotempo.events.intensities.fitted import FittedFedPP
-
     far = FittedFedPP(replace(shared.outcome, memories={}))
     mean, lower, upper = far["client-0"].intensity([2.0])
     assert (lower < mean).all()
     assert (mean < upper).all()
+
+
+def test_a_coordinator_without_memories_has_the_shared_curve_in_answer_figures_and_tables() -> None:
+    clients, _ = ct.make_events(clients=4, seed=0)
+    fitted = FedPP(kernel="time", compare=False).fit(clients, progress=False)
+    far = FittedFedPP(replace(fitted.outcome, memories={}))
+    rates = far.tables()["rates"]
+    assert "any client" in far.answer()
+    assert set(rates.client) == {"any client"}
+    assert far.figures().keys() >= {"Intensity with its 95 % band"}
+    assert far.plot().axes[0].lines
+    own = np.mean([fitted[name].intensity(rates.time).mean for name in clients], axis=0)
+    assert np.corrcoef(rates["mean"], own)[0, 1] > 0.99
+    of_history = FedPP(kernel="history", rounds=1, refit_rounds=0).fit(clients, progress=False)
+    with pytest.raises(DataError, match="must hold tables"):
+        FittedFedPP(replace(of_history.outcome, memories={})).plot()
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_the_fewest_rows_are_shown_as_the_site_will_use_them(tmp_path: Path) -> 
     contract = consortium.contract(method="OneRound", parameters={"lags": 1})
     request = Request.of(contract, ct.Series.from_arrays(np.zeros((70, 2))))
     words = RequestWords(request, service.settings, service.ledger)
-    assert next(one.asked for one in words.parameters if one.name == "minimum_rows") == "50"
+    assert next(one.asked for one in words.parameters if one.name == "minimum_rows") == "50 (your site's own rule)"
     assert words.unusual == []
     assert not {"borrow", "personal"} & {part.phase for part in words.leaving or []}
 
@@ -311,6 +311,18 @@ def words_of(tmp_path: Path, kind: str = "events", **changes: Any) -> RequestWor
     contract = consortium.contract(**changes)
     request = Request.of(contract, table or ct.Series.from_arrays(np.zeros((70, 2))))
     return RequestWords(request, service.settings, service.ledger)
+
+
+def test_oneround_says_how_many_numbers_may_leave_if_a_site_lacks_cells(tmp_path: Path) -> None:
+    words = words_of(tmp_path, "series", method="OneRound", parameters={"compare": False})
+    sizes = {description: size for part in words.leaving or [] for size, description in part.fields}
+    (said,) = [size for description, size in sizes.items() if "where any site lacks cells" in description]
+    values = np.random.default_rng(0).normal(size=(2, 300, 2))
+    values[1, ::9, 0] = np.nan
+    clients = {f"site-{number}": ct.Series.from_arrays(each) for number, each in enumerate(values)}
+    sent = ct.dry_run(ct.OneRound(compare=False), clients, progress=False).to_frame()
+    most = sent[(sent.phase == "products") & (sent.field == "counts")].numbers.max()
+    assert said == f"one number, at most {most}"
 
 
 def test_fedpp_says_how_finely_times_become_known_and_lists_no_step_that_is_not_asked(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ ENCODER_STEP, ENCODER_DEVIATION = 0.05, 1e-3
 
 @register("fed-pp")
 class FedPP(Method):
-    r"""When events happen, and how sure that is, learned together: intensities with bands, as Cox processes.
+    r"""When events happen, and how sure that is, learned together: a rate with a band at every time.
 
     By default (`SharedFunction`) clients share a *curve of time*, chosen and learned from sums of counts, or a
     *function of history* on a base measure, :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` with one :math:`f` for all,

@@ -126,6 +126,8 @@ class Spec:
         Whether the field decides no more than what is reported, or when to stop; robust reducers add it up as it is.
     votes
         Whether the last axis is of alternatives, of which the sum chooses one, and values say how well each does.
+    most
+        How many numbers there may be in other runs of the same method, if others' tables decide; requests say so.
     grid
         Values are multiples of two to the power of this; a secure sum then needs to agree on no scale.
     description
@@ -140,6 +142,7 @@ class Spec:
     packed: bool = False
     reported: bool = False
     votes: bool = False
+    most: int | None = None
     grid: int | None = None
     description: str = ""
 

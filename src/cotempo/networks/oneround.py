@@ -261,7 +261,7 @@ class OwnRows(NamedTuple):
 
 @register()
 class OneRound(Method):
-    """Learn the network of all clients' data exactly, from one sum of Gram matrices.
+    """Learn which variable drives which from all clients' rows exactly, in one round of sums.
 
     The directions of edges come from a search over orders of the variables, with the spread of noise variances
     learned; edges whose direction the data leave open are in `fitted.undirected`.
@@ -762,7 +762,13 @@ class OneRound(Method):
         elif phase == "products":
             rules, counts = ((), pairs) if state.gaps else ((semidefinite,), 1)
             fields = {
-                "counts": Spec((parts, counts), low=0, high=1e12, description="how many rows you have"),
+                "counts": Spec(
+                    (parts, counts),
+                    low=0,
+                    high=1e12,
+                    most=parts * pairs,
+                    description="how many rows you have, for each two variables where any site lacks cells",
+                ),
                 "sums": Spec((parts, side), description="the sum of each variable and of its lags"),
                 "products": Spec(
                     (parts, pairs), rules=rules, packed=True, description="sums of products of each two of them"

@@ -160,7 +160,7 @@ class MomentsMemory:
 
 @register()
 class FedMoments(Method):
-    """Fill gaps of many owners' series by Gaussian processes, from one round of sums.
+    """Fill gaps of many owners' series by how all of them move together and on, from one round of sums.
 
     The federated `SeriesMoments`: sums of window moments add up to those of all clients' rows together. Clients may
     have different features; what two features have to do with each other is learned from the clients that have both.

@@ -47,6 +47,8 @@ MOST_PANELS = 4
 MOST_SENTENCES = 2
 # Below which correlation a client's period is unlike another's, in how many places, and from how many events.
 UNLIKE, UNLIKE_AT, FEWEST_UNLIKE = 0.0, 500, 100
+# Whose the shared curve is called, at the level of all clients together; its band says how far levels differ.
+ANYBODY = "any client"
 KEPT = {"curve": "a curve of time", "base": "a base measure", "function": "a function of history on a base measure"}
 
 
@@ -120,12 +122,14 @@ class FittedFedPP(Fitted):
 
         known = [name for name in clients or self.names if name in self.outcome.memories]
         tables = clients if isinstance(clients, Mapping) else None
+        if not clients and not known and self._curves:
+            return plot_intensities(self._curves, truth)
         if clients and tables is None:
             for name in clients:
                 super().__getitem__(name)
         shown = known if clients and tables is None else known[:MOST_PANELS]
         models = {name: self[name] for name in shown}
-        if not tables and not all(isinstance(model, IntensityOverTime) for model in models.values()):
+        if not tables and not (models and all(isinstance(model, IntensityOverTime) for model in models.values())):
             words = "clients must hold tables where the intensity depends on the events before, got none"
             raise DataError(f"{words}; pass those to draw it along")
         figure = plot_intensities(models, truth, tables)
@@ -148,11 +152,18 @@ class FittedFedPP(Fitted):
                 )
         return lines
 
+    @property
+    def _curves(self) -> dict[str, IntensityOverTime]:
+        """Curves over time of clients whose memories are here; where there are none, as at a coordinator, any one's."""
+        known = {name: name for name in self.names if name in self.outcome.memories}
+        if not known and isinstance(self.state, FunctionState):
+            known = {ANYBODY: self.names[0]}
+        return {shown: model for shown, name in known.items() if isinstance(model := self[name], IntensityOverTime)}
+
     def answer(self) -> str:
         """Return when events are most frequent at the clients with most events, and at one whose period is unlike
         theirs, with the 95 % band."""
-        known = [name for name in self.names if name in self.outcome.memories]
-        models = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
+        models = self._curves
         ranked = sorted(models, key=lambda name: -models[name].seen[0])
         largest = ranked[:MOST_SENTENCES]
         if largest and models[largest[0]].period:
@@ -176,10 +187,7 @@ class FittedFedPP(Fitted):
         """Return the benefit, and the rates over time with their 95 % bands where a curve was kept."""
         import pandas as pd
 
-        known = [name for name in self.names if name in self.outcome.memories]
-        rates = [
-            model.to_frame().assign(client=name) for name in known if isinstance(model := self[name], IntensityOverTime)
-        ]
+        rates = [model.to_frame().assign(client=name) for name, model in self._curves.items()]
         if not rates:
             return super().tables()
         joined = pd.concat(rates, ignore_index=True)
@@ -193,7 +201,7 @@ class FittedFedPP(Fitted):
         everyone = [name for name in self.names if name in self.outcome.memories]
         known = everyone[:MOST_PANELS]
         part = f" ({_of_all(len(known), len(everyone))})" if len(known) < len(everyone) else ""
-        curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
+        curves = dict(list(self._curves.items())[:MOST_PANELS])
         if curves:
             figures[f"Intensity with its 95 % band{part}"] = plot_intensities(curves, truth)
         waits = {}

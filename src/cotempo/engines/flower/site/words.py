@@ -27,6 +27,7 @@ QUESTIONS = {
     "networks": "What drives what, at once and some steps later?",
 }
 STRONG, USUAL = 1.0, 3.0  # the largest epsilon of noise that is called so
+OWN = " (your site's own rule)"
 LONGEST = 120  # letters of a value that a coordinator chose
 
 
@@ -104,8 +105,14 @@ class RequestWords:
         method = self.method
         fields = type(method).model_fields
         defaults = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
+        agreed = type(method)(**self.request.agreed.parameters)
         return [
-            AskedSetting(name, _short(getattr(method, name)), _short(defaults[name]), _plain(fields[name].description))
+            AskedSetting(
+                name,
+                _short(getattr(method, name)) + (OWN if getattr(method, name) != getattr(agreed, name) else ""),
+                _short(defaults[name]),
+                _plain(fields[name].description),
+            )
             for name in fields
         ]
 
@@ -329,8 +336,11 @@ def clear_phases(method: Method, schema: Schema) -> list[str] | None:
 def _size(spec: Spec) -> str:
     if not spec.shape:
         return "one number"
-    known = [length for length in spec.shape if length]
-    return f"{math.prod(known):,} numbers" if len(known) == len(spec.shape) else "numbers, how many is decided later"
+    if not all(spec.shape):
+        return "numbers, how many is decided later"
+    known = math.prod(length or 0 for length in spec.shape)
+    more = f", at most {spec.most:,}" if spec.most and spec.most > known else ""
+    return f"{known:,} numbers{more}" if known > 1 else f"one number{more}"
 
 
 def _short(value: Any) -> str:
