@@ -306,11 +306,20 @@ def test_few_rows_are_never_shown_as_a_number(tmp_path: Path) -> None:
 
 def words_of(tmp_path: Path, kind: str = "events", **changes: Any) -> RequestWords:
     """Return a request's words at a site that allows what is asked."""
-    consortium, service = make_site(tmp_path, privacy={"secure_sum": False}, methods=("OneRound", "FedPP"))
+    methods = ("OneRound", "FedPP", "FedMoments")
+    consortium, service = make_site(tmp_path, privacy={"secure_sum": False}, methods=methods)
     table = next(iter(ct.make_events(clients=1, seed=0)[0].values())) if kind == "events" else None
     contract = consortium.contract(**changes)
     request = Request.of(contract, table or ct.Series.from_arrays(np.zeros((70, 2))))
     return RequestWords(request, service.settings, service.ledger)
+
+
+def test_a_step_in_which_nothing_leaves_says_so(tmp_path: Path) -> None:
+    privacy = {"secure_sum": False, "epsilon": 1.0, "ranges": [-5.0, 5.0], "delta": 1e-6, "unit": "row"}
+    words = words_of(tmp_path, "series", method="FedMoments", parameters={}, privacy=privacy)
+    fields = {part.phase: part.fields for part in words.leaving or []}
+    assert fields["keep"] == [("no numbers", "nothing leaves: you are told what was learned")]
+    assert all(size.endswith("numbers") for size, _ in fields["moments"])
 
 
 def test_oneround_says_how_many_numbers_may_leave_if_a_site_lacks_cells(tmp_path: Path) -> None:

@@ -196,7 +196,8 @@ class RunState:
         if status == "finished":
             ended = self.pulse.get("ended") or _seconds(self.last_time)
             return f"{pluralize(self.round, 'round')} in {duration(self.seconds)}; ended {when(ended, self.now)}."
-        again = f"Continue with: cotempo resume {shlex.quote(str(self.path))}"
+        first = "Once that is mended" if status == "failed" else "Continue with"
+        again = f"{first}: cotempo resume {shlex.quote(str(self.path))}"
         if status == "killed":
             return f"No sign since {when(self.beat, self.now)}, {where}: the process or its machine is gone. {again}"
         if status == "stopped":

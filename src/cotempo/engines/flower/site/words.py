@@ -27,6 +27,7 @@ QUESTIONS = {
     "networks": "What drives what, at once and some steps later?",
 }
 STRONG, USUAL = 1.0, 3.0  # the largest epsilon of noise that is called so
+NOTHING = ("no numbers", "nothing leaves: you are told what was learned")
 OWN = " (your site's own rule)"
 LONGEST = 120  # letters of a value that a coordinator chose
 
@@ -148,9 +149,9 @@ class RequestWords:
                 phase,
                 method.most_questions.get(phase, 1),
                 expect.sums,
-                [(_size(spec), spec.description or name) for name, spec in expect.fields.items()],
+                [(_size(spec), spec.description or name) for name, spec in expect.fields.items()] or [NOTHING],
             )
-            for phase, expect in ((phase, (each if each and each.fields else unknown)) for phase, each in found.items())
+            for phase, expect in ((phase, each or unknown) for phase, each in found.items())
             if method.most_questions.get(phase, 1)
         ]
 
