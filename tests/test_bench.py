@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -100,6 +101,17 @@ def test_a_table_shows_means_and_errors_over_seeds(results: Path) -> None:
     rows = registry.over_seeds(files.result_file("trial"))
     assert [row["error"] for row in rows][:2] == ["0.15 ± 0.05", "0.5623 ± 0.05"]
     assert {row["seeds"] for row in rows} == {"2"}
+
+
+def test_the_table_for_machines_has_every_row_with_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "table", "events-table1", "--json"])
+    found = json.loads(capsys.readouterr().out)["results"]
+    for name, record in found.items():
+        with open(ROOT / "benchmarks" / "results" / f"{name}.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["method"] for row in record["rows"]] == [row["method"] for row in rows]
+        assert record["rows"][0]["gain"] == float(rows[0]["gain"])
 
 
 def test_altered_digits_are_noticed() -> None:

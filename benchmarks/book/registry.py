@@ -92,6 +92,20 @@ def table_lines(one: Benchmark) -> list[str]:
     return lines
 
 
+def table_records(one: Benchmark) -> dict[str, Any]:
+    """Return the result files of a benchmark for machines: what is known about each, and its rows as they stand."""
+    return {
+        name: {
+            "about": (file := result_file(name)).about,
+            "rows": [
+                {key: text if (value := number(text)) is None else value for key, text in row.items()}
+                for row in file.rows
+            ],
+        }
+        for name in one.results
+    }
+
+
 def over_seeds(file: ResultFile) -> list[dict[str, str]]:
     """Return the rows of a file; where it has one per seed, means and standard errors over them."""
     if "seed" not in file.rows[0]:

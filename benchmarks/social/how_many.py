@@ -100,7 +100,8 @@ def main() -> None:
         row |= {"gain": float(np.mean(gains)), "error": float(np.std(gains, ddof=1) / np.sqrt(len(gains)))}
         table.append(row)
         print(row)
-    note = "NMI, mean over clients and seeds; every post assigned; none: the share of posts that fit called outliers; quality: rank correlation with NMI over numbers"
+    note = "NMI, mean over clients and seeds; every post assigned; none: the share of posts that fit called outliers; "
+    note += "quality: rank correlation with NMI over numbers"
     write_results("social/how-many", table, seed=seeds, note=note)
 
 

@@ -36,7 +36,7 @@ def print_table(name: Name) -> Output:
     one = chosen(name)
     if not one.results:
         raise ParameterError(f"{name} must have results to print, got none; measure with: cotempo bench run {name}")
-    return Output(book().table_lines(one), {"files": one.results})
+    return Output(book().table_lines(one), {"results": book().table_records(one)})
 
 
 @command(bench, "check")
