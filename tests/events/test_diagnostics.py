@@ -1,5 +1,8 @@
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from scipy import stats
 from cotempo.data import Events, make_events
 from cotempo.errors import DataError
 from cotempo.events import FedPP, SigmoidCox, read_event_archive, rescaling_test
-from cotempo.events.plots import plot_intensities, plot_quantiles
+from cotempo.events.plots import legible_part, plot_intensities, plot_quantiles
 
 DATA = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[3] / "shared" / "data")) / "events"
 
@@ -73,3 +76,27 @@ def test_real_archives_are_read():
     assert (taxi.windows == [0.0, 24.0]).all()
     assert len(taobao.of_split("test")) == 500
     assert taobao.mark_count == 17
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A curve over the times 0 to 10, as a picture of it needs it."""
+
+    rate: Callable[[np.ndarray], np.ndarray]
+    shown: tuple[float, float] = (0.0, 10.0)
+    period: float | None = None
+
+    def mean(self, times: np.ndarray) -> np.ndarray:
+        return self.rate(times)
+
+
+def test_a_picture_shows_the_whole_time_unless_a_rhythm_would_be_too_fine() -> None:
+    def jagged(times: np.ndarray) -> np.ndarray:
+        return np.sin(times / 2) + 0.003 * np.sin(200 * times)
+
+    def fast(times: np.ndarray) -> np.ndarray:
+        return 1 + np.sin(2 * np.pi * 10 * times)
+
+    assert legible_part(cast(Any, Drawn(jagged))) == (0.0, 10.0)
+    assert legible_part(cast(Any, Drawn(np.ones_like))) == (0.0, 10.0)
+    assert legible_part(cast(Any, Drawn(fast))) == pytest.approx((9.0, 10.0))

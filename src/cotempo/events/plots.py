@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.signal import find_peaks
 
 from cotempo.data import Events
 from cotempo.data.clock import Clock
@@ -18,6 +19,7 @@ from cotempo.typing import Floats
 
 POINTS, FINE = 300, 5000
 MOST_PEAKS = 30
+RIPPLE = 0.1  # ups and downs of a smaller share of the range are no rhythm
 
 
 @styled
@@ -57,8 +59,8 @@ def legible_part(model: IntensityOverTime) -> tuple[float, float]:
     start, end = model.shown
     if model.period:
         return start, end
-    slopes = np.diff(model.mean(np.linspace(start, end, FINE)))
-    peaks = np.count_nonzero((slopes[:-1] > 0) & (slopes[1:] <= 0))
+    rates = model.mean(np.linspace(start, end, FINE))
+    peaks = len(find_peaks(rates, prominence=max(RIPPLE * np.ptp(rates), 1e-300))[0])
     return (start if peaks <= MOST_PEAKS else end - (end - start) * 10 / peaks, end)
 
 
