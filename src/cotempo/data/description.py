@@ -4,7 +4,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -107,8 +107,10 @@ class Description(Framed):
         return html_table(title, [list(row.values()) for row in rows], list(rows[0]), [columns, *self.warnings])
 
 
-def describe(clients: Mapping[str, Table]) -> Description:
+def describe(clients: Mapping[str, Table], *, also: Callable[[Table], list[str]] | None = None) -> Description:
     """Describe what clients hold and what is worth a look before learning from it.
+
+    `also` says more of each table, such as a method's `misled_by`.
 
     Examples
     --------
@@ -151,7 +153,7 @@ def describe(clients: Mapping[str, Table]) -> Description:
         warnings.append(f"zones differ ({list_names(zones)}): periods are those of each client's own clock{utc}")
     same: dict[str, list[str]] = {}
     for client in found:
-        for warning in client.warnings:
+        for warning in (*client.warnings, *(also(clients[client.client]) if also else ())):
             same.setdefault(warning, []).append(client.client)
     warnings += [f"{list_names(own)}: {warning}" for warning, own in same.items()]
     several = [client.client for client in found if (client.sequences or 0) > 1 and _at_once(clients[client.client])]

@@ -81,6 +81,7 @@ from cotempo.networks.moments import (
 )
 from cotempo.networks.network import Network
 from cotempo.networks.private import PrivateNetwork
+from cotempo.networks.rhythms import say_rhythms
 from cotempo.networks.search.edge_confidence import edge_confidence
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.personal import SHARES, borrow, judge_shares, learn_personal, score_shares
@@ -810,6 +811,10 @@ class OneRound(Method):
         seen = {"centre": seen_cells, "products": seen_pairs, "compare": seen_lean}.get(phase)
         seen = seen if phase != "products" or state.gaps else None
         return Expect(fields, sums=True, rows=rows, alike=alike, seen=seen)
+
+    def misled_by(self, table: Table) -> list[str]:
+        """Say which columns follow the clock."""
+        return say_rhythms(table)
 
     @property
     def equal_steps(self) -> Literal["", "advised", "required"]:

@@ -358,7 +358,8 @@ class Run:
 
     def _warnings(self) -> tuple[str, ...]:
         """Warn of what can hardly be right in the tables; return that and what was warned of before."""
-        faults = [f"{name}: {words}" for name, table in self.tables.items() for words in table.faults()]
+        found = {name: [*table.faults(), *self.method.misled_by(table)] for name, table in self.tables.items()}
+        faults = [f"{name}: {words}" for name, own in found.items() for words in own]
         for words in faults:
             warn(words)
         return (*faults, *self.warned)
