@@ -1,7 +1,7 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -221,11 +221,15 @@ class Sheet:
 
     def repeated(self) -> int:
         """Return how many rows are equal to one before in every column."""
+        return self.rows - self.distinct(self.columns)
+
+    def distinct(self, names: Iterable[str]) -> int:
+        """Return how many rows differ in some columns."""
         try:
-            texts = [values.combine_chunks().dictionary_encode().indices for values in self.columns.values()]
+            texts = [self.columns[name].combine_chunks().dictionary_encode().indices for name in names]
         except pa.ArrowException:  # lists cannot be told apart
-            return 0
-        return self.rows - len(np.unique(np.column_stack([codes.fill_null(-1) for codes in texts]), axis=0))
+            return self.rows
+        return len(np.unique(np.column_stack([codes.fill_null(-1) for codes in texts]), axis=0))
 
     def note(self, must: str, column: str | None = None, row: int | None = None) -> None:
         """Note a problem of the sheet."""
