@@ -77,6 +77,13 @@ def test_a_column_of_replicates_is_offered_as_the_sequence() -> None:
     assert ct.read_series({"a": twice}, columns={"sequence": "replicate"})["a"].sequence_names() == ["A1", "A2"]
 
 
+def test_dates_are_no_posts() -> None:
+    dates = pd.date_range("2025-03-05", periods=12, freq="h", tz="UTC").strftime("%Y-%m-%dT%H:%M:%S%z")
+    with pytest.raises(DataError, match="did you mean 'timestamp'") as told:
+        ct.read_series({"mill": frame("flow").assign(time=dates).rename(columns={"time": "timestamp"})})
+    assert "posts" not in str(told.value)
+
+
 def test_rows_of_one_value_each_are_to_be_pivoted_and_then_read(tmp_path: Path) -> None:
     wide = pd.concat([frame("abrB", "comK").assign(replicate=name) for name in ("A1", "A2")])
     long = wide.melt(["replicate", "time"], var_name="gene", value_name="level")

@@ -106,7 +106,7 @@ def test_units_of_processes_are_named_with_the_measured_ratio_by_few_sites_and_m
 ) -> None:
     tables = pumps(clients)
     tables["pump-1"] = change(column, lambda x: factor * x)(tables["pump-1"])
-    (finding,) = ct.ct.survey(tables, progress=False)["pump-1"]
+    (finding,) = ct.survey(tables, progress=False)["pump-1"]
     assert finding.kind == "unit"
     assert units in finding.words
     measured = re.search(r"is about ([\d.]+) times larger", finding.words)
@@ -118,7 +118,7 @@ def test_units_of_processes_are_named_with_the_measured_ratio_by_few_sites_and_m
 def test_a_ratio_that_no_units_explain_is_told_and_is_no_logarithm(factor: float) -> None:
     tables = pumps(8)
     tables["pump-1"] = change(1, lambda x: factor * x)(tables["pump-1"])
-    (finding,) = ct.ct.survey(tables, progress=False)["pump-1"]
+    (finding,) = ct.survey(tables, progress=False)["pump-1"]
     assert finding.words.endswith("the others': another unit?")
     assert finding.kind == "unit"
 
@@ -130,7 +130,7 @@ def test_a_logarithm_is_still_told_where_no_multiplication_explains_it(
     tables = {name: change(1, lambda x: np.log2(np.maximum(x, 1)) / np.log2(float(base)))(table)
               for name, table in pumps(5).items()}  # fmt: skip
     tables["pump-1"] = change(1, back)(tables["pump-1"])
-    (finding,) = ct.ct.survey(tables, progress=False)["pump-1"]
+    (finding,) = ct.survey(tables, progress=False)["pump-1"]
     assert finding.kind == "logarithm"
     assert f"to base {base}" in finding.words
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet, is_text
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet, is_text, seems_dates
 from cotempo.data.read.signs import is_repeat
 from cotempo.data.read.times import TWICE_OR_NEVER
 from cotempo.data.series import Series
@@ -94,7 +94,9 @@ def _read_sheet(sheet: Sheet, resample: Any) -> dict[str, Series]:
     features = [name for name in sheet.columns if name not in ("client", "sequence", "time")]
     if not features:
         sheet.note("a series must have at least one column besides client, sequence and time")
-    if "time" not in sheet.columns and (posts := [name for name in features if _is_prose(sheet, name)]):
+    if "time" not in sheet.columns and (
+        posts := [name for name in features if _is_prose(sheet, name) and not seems_dates(sheet.columns[name])]
+    ):
         sheet.note(f"a column 'text' must be there if these are posts; pass columns={{'text': {posts[0]!r}}}", "text")
     sheet.require("time")
     _refuse_long(sheet, features)

@@ -260,7 +260,7 @@ class Sheet:
             advice = f"; the columns are: {given}" + ("" if wanted != name else f"; pass columns={{{name!r}: ...}}")
             # A column with a meaning of its own, such as time, is no misspelt text; and times look like dates.
             others = [column for column in present if column not in MEANINGS]
-            dates = [called.get(column, column) for column, values in self.columns.items() if _seems_dates(values)]
+            dates = [called.get(column, column) for column, values in self.columns.items() if seems_dates(values)]
             near = f" (did you mean {dates[0]!r}?)" if name == "time" and dates else nearest(wanted, others)
             if name == "time" and 2 * sum(map(looks_like_a_time, present)) > max(len(present), MANY_TIMES):
                 advice = "; are times the names of columns? transpose it, frame.set_index(...).T, and add a column time"
@@ -374,7 +374,7 @@ def _all_mappings(given: Mapping[str, Any]) -> bool:
     return bool(given) and all(isinstance(one, Mapping) for one in given.values())
 
 
-def _seems_dates(values: pa.ChunkedArray) -> bool:
+def seems_dates(values: pa.ChunkedArray) -> bool:
     """Return whether a column has dates, by its first cells."""
     if pa.types.is_temporal(values.type):
         return True
