@@ -60,6 +60,13 @@ def test_the_day_of_the_week_is_told_of_daily_rows() -> None:
     assert words.startswith("sold follows the day of the week")
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_a_rhythm_of_days_is_none_of_weeks(zone: str) -> None:
+    for table in ct.read_series(plants(60, 3.0, zone=zone), unit="h").values():
+        (words,) = say_rhythms(table)
+        assert "the hour of the day" in words
+
+
 def walks(rng: np.random.Generator, rows: int) -> np.ndarray:
     return rng.normal(size=(rows, 10)).cumsum(axis=0)
 

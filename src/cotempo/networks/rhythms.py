@@ -10,8 +10,9 @@ from cotempo.data.clock import UNITS
 from cotempo.data.description import shorten
 from cotempo.typing import Floats
 
+DAY = 86400.0
 #: Rhythms that are looked for: seconds, what is followed, and how to group rows by it with pandas.
-RHYTHMS = ((86400.0, "the hour of the day", "dt.hour"), (604800.0, "the day of the week", "dt.day_of_week"))
+RHYTHMS = ((DAY, "the hour of the day", "dt.hour"), (7 * DAY, "the day of the week", "dt.day_of_week"))
 #: Waves in a period, from one on: each needs two rows, beside the two of a line and one more.
 WAVES = 3
 #: Periods in which so large a share of rows was seen are looked at; fewer of them tell nothing.
@@ -45,6 +46,8 @@ def rhythm_chances(table: Series, seconds: float) -> Floats:
     Waves are fitted to each period by itself, beside a line. By chance their coefficients are as often of one sign as
     of the other, however slowly values move.
     """
+    if table.step < DAY < seconds:  # means of days, so that no day looks like a part of a week
+        table = table.resample(DAY / UNITS[table.unit])
     period, least = seconds / UNITS[table.unit], seconds / table.step
     waves = int(min(WAVES, (least - 3) // 2))
     fitted = []
