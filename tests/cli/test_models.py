@@ -476,3 +476,16 @@ def test_a_client_that_measures_everything_says_so_beside_one_that_does_not(tmp_
     lund = pd.DataFrame({"value": [2.0, 3.0], "measured": [True, False]})
     write_frames({"kobe": kobe, "lund": lund}, tmp_path / "next.csv")
     assert pd.read_csv(tmp_path / "next.csv")["measured"].tolist() == [True, True, False]
+
+
+def test_check_of_an_experiment_says_what_misleads_its_method(tmp_path: Path, cotempo: Command) -> None:
+    rng, hours = np.random.default_rng(0), pd.date_range("2025-03-05", periods=240, freq="h", tz="UTC")
+    values = rng.normal(size=(240, 2)) + 2 * np.sin(2 * np.pi * np.arange(240) / 24)[:, None]
+    frame = pd.DataFrame(values, columns=["flow", "power"]).assign(time=hours, level=rng.normal(size=240))
+    frame.to_csv(tmp_path / "mill.csv", index=False)
+    for method, told in (("OneRound", True), ("FedMoments", False)):
+        path = tmp_path / "experiment.toml"
+        path.write_text(f'name = "mill"\nmethod = "{method}"\n[data]\nsource = "mill.csv"\nunit = "h"\n')
+        said = cotempo("check", path)
+        assert said.code == 0
+        assert ("mill: flow, power follow the hour of the day" in said.out) is told

@@ -77,6 +77,32 @@ def test_a_column_of_replicates_is_offered_as_the_sequence() -> None:
     assert ct.read_series({"a": twice}, columns={"sequence": "replicate"})["a"].sequence_names() == ["A1", "A2"]
 
 
+def test_dates_are_no_posts() -> None:
+    dates = pd.date_range("2025-03-05", periods=12, freq="h", tz="UTC").strftime("%Y-%m-%dT%H:%M:%S%z")
+    with pytest.raises(DataError, match="did you mean 'timestamp'") as told:
+        ct.read_series({"mill": frame("flow").assign(time=dates).rename(columns={"time": "timestamp"})})
+    assert "posts" not in str(told.value)
+
+
+def test_rows_of_one_value_each_are_to_be_pivoted_and_then_read(tmp_path: Path) -> None:
+    wide = pd.concat([frame("abrB", "comK").assign(replicate=name) for name in ("A1", "A2")])
+    long = wide.melt(["replicate", "time"], var_name="gene", value_name="level")
+    for cells in (
+        long["level"],
+        long["level"].round(3).astype(str).replace({long["level"].round(3).astype(str)[0]: "n.d."}),
+    ):
+        long.assign(level=cells).to_csv(tmp_path / "long.csv", index=False)
+        with pytest.raises(DataError, match=r"column gene: each of its names must be a column") as told:
+            ct.read_series(tmp_path / "long.csv", missing=["n.d."])
+        (problem,) = told.value.problems
+    call = problem.must.partition("pass frame.")[2].partition(", or columns=")[0]
+    frame_of = eval(f"long.{call}", {"long": long})
+    again = ct.read_series({"a": frame_of}, columns={"sequence": "replicate"})["a"]
+    assert (again.features, again.rows) == (("abrB", "comK"), 24)
+    with pytest.raises(DataError, match="each of its names"):
+        ct.read_series(long[long["replicate"] == "A1"].drop(columns="replicate"))
+
+
 def test_options_by_client_may_name_clients_that_are_not_there() -> None:
     columns = {"lab_a": {"time": "t"}, "lab_z_of_elsewhere": {"time": "Zeit"}}
     own, other = frame("x").rename(columns={"time": "t"}), frame("x")

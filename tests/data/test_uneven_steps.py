@@ -48,3 +48,17 @@ def test_rows_that_are_missing_here_and_there_are_gaps(kept: float) -> None:
 def test_times_that_jitter_are_even() -> None:
     time = np.arange(300) + np.random.default_rng(0).uniform(-0.2, 0.2, 300)
     assert not ct.Series.from_arrays(np.random.default_rng(1).normal(size=(300, 1)), time).faults()
+
+
+def test_clients_whose_plain_numbers_are_other_steps_apart_are_told_of() -> None:
+    rng = np.random.default_rng(0)
+    tables = {
+        name: ct.Series.from_arrays(rng.normal(size=(60, 2)), np.arange(60.0) * step)
+        for name, step in (("kyoto", 1.0), ("lima", 4.0))
+    }
+    words = (
+        "rows are 1 apart at kyoto, 4 apart at lima: a row is no common step; if all count the same unit, take means"
+    )
+    assert any(words in line for line in ct.describe(tables).warnings)
+    with pytest.warns(ct.DataWarning, match="1 apart at kyoto, 4 apart at lima"):
+        ct.OneRound(restarts=0).fit(tables, progress=False)

@@ -104,7 +104,7 @@ def test_clients_whose_rows_are_not_equally_far_apart_are_refused(method: ct.Met
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_steps_do_not_matter_to_a_network_without_lags_nor_where_time_is_a_plain_number() -> None:
+def test_other_steps_are_not_refused_without_lags_nor_where_time_is_a_plain_number() -> None:
     ct.OneRound(lags=0, compare=False).fit({"a": hourly(0.5), "b": hourly(1)}, progress=False)
     ct.OneRound(lags=1, compare=False).fit({"a": hourly(0.5, ""), "b": hourly(1, "")}, progress=False)
 

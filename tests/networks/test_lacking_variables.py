@@ -98,6 +98,19 @@ def test_shared_variables_are_advised_where_the_others_harm() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_variable_of_a_client_that_left_is_nobodys_and_old_advice_is_gone() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=4, samples=800, seed=3)
+    noise = np.random.default_rng(0).normal(size=(clients["client-3"].rows, 1))
+    own = clients["client-3"]
+    clients["client-3"] = replace(own, values=np.hstack([own.values, noise]), features=(*own.features, "own"))
+    fitted = ct.OneRound(restarts=0).fit(clients, progress=False)
+    fitted = fitted.method.result(replace(fitted.outcome, state=replace(fitted.state, lost=(1.0, 0.1))))
+    assert any("learn from" in line for line in fitted.advice())
+    left = fitted.remove({"client-3": clients["client-3"]})
+    assert "nobody measured own: learn again without it" in left.advice()
+    assert not any("learn from" in line for line in left.advice())
+
+
 def test_a_late_client_that_lacks_a_variable_joins_and_leaves(labs) -> None:
     truth, tables = labs
     method = ct.OneRound(compare=False)

@@ -63,6 +63,22 @@ def test_fdbnl_tells_of_baselines() -> None:
     assert told == [False, True]
 
 
+@pytest.mark.parametrize("method", [ct.FDBNL, ct.PFDBNL])
+def test_methods_that_keep_levels_tell_of_replicates(method: type[ct.Method]) -> None:
+    clients, _ = labs(0, samples=450)
+    rng, quick = np.random.default_rng(0), {"rounds": 2, "compare": False, "lambda_within": 0.1, "lambda_across": 0.1}
+    quick |= {"coupling": 0.3} if method is ct.PFDBNL else {}
+    for spread, told in ((0.0, False), (2.0, True)):
+        moved = {}
+        for name, table in clients.items():
+            frame = table.to_frame().assign(sequence=np.arange(table.rows) // 25, time=np.arange(table.rows) % 25)
+            levels = spread * rng.normal(size=(7, len(table.features))) * table.values.std(axis=0)
+            frame[list(table.features)] += levels[frame["sequence"]]
+            moved[name] = frame
+        lines = method(**quick).fit(ct.read_series(moved), progress=False).advice()
+        assert any("subtract each sequence's mean" in line for line in lines) is told
+
+
 def test_labs_with_one_level_are_learned_about_it() -> None:
     assert QUICK.fit(labs(0)[0]).state.levels == "common"
 

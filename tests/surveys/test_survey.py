@@ -302,3 +302,12 @@ def test_with_the_secure_sum_the_same_is_found(tmp_path: Path) -> None:
     secure.save(tmp_path / "result")
     assert (tmp_path / "result" / "findings.txt").read_text().splitlines() == plain.lines()
     assert ct.load(tmp_path / "result").findings == plain.findings
+
+
+def test_a_column_that_nobody_else_has_was_not_exchanged() -> None:
+    tables = plants()
+    odd = tables["plant-2"]
+    extra = np.column_stack([odd.values, odd.values[:, 1]])
+    extra[:, 1] = np.random.default_rng(0).normal(size=odd.rows)
+    tables["plant-2"] = replace(odd, values=extra, features=(*odd.features, "own"))
+    assert not any("exchanged" in line for line in ct.survey(tables, progress=False).lines())

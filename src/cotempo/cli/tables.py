@@ -31,7 +31,8 @@ def check(
 
         if kind is not None:
             raise ParameterError(f"--kind must be left out with an experiment, whose method needs one, got {kind!r}")
-        description = data.describe(load_clients(Experiment.from_file(source, engine="inprocess"))[0])
+        experiment = Experiment.from_file(source, engine="inprocess")
+        description = data.describe(load_clients(experiment)[0], also=experiment.make_method().misled_by)
         return Output(list(description.lines()), description.to_dict())
     kind = kind or data.detect_kind(source)
     check_choice("kind", kind, data.READERS)

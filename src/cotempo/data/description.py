@@ -4,7 +4,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -107,8 +107,10 @@ class Description(Framed):
         return html_table(title, [list(row.values()) for row in rows], list(rows[0]), [columns, *self.warnings])
 
 
-def describe(clients: Mapping[str, Table]) -> Description:
+def describe(clients: Mapping[str, Table], *, also: Callable[[Table], list[str]] | None = None) -> Description:
     """Describe what clients hold and what is worth a look before learning from it.
+
+    `also` says more of each table, such as a method's `misled_by`.
 
     Examples
     --------
@@ -151,7 +153,7 @@ def describe(clients: Mapping[str, Table]) -> Description:
         warnings.append(f"zones differ ({list_names(zones)}): periods are those of each client's own clock{utc}")
     same: dict[str, list[str]] = {}
     for client in found:
-        for warning in client.warnings:
+        for warning in (*client.warnings, *(also(clients[client.client]) if also else ())):
             same.setdefault(warning, []).append(client.client)
     warnings += [f"{list_names(own)}: {warning}" for warning, own in same.items()]
     several = [client.client for client in found if (client.sequences or 0) > 1 and _at_once(clients[client.client])]
@@ -159,7 +161,8 @@ def describe(clients: Mapping[str, Table]) -> Description:
     if schema.kind == "events" and several and single:
         both = f"{list_names(several)} with several sequences beside {list_names(single)} with one"
         warnings.append(f"{both}: rates and counts are those of one sequence, and clients' are no longer comparable")
-    if apart := unequal_steps({client.client: client.step or 0.0 for client in found}):
+    steps = {name: getattr(clients[name], "step" if schema.unit else "usual_step", 0.0) for name in names}
+    if apart := unequal_steps(steps, dated=bool(schema.unit)):
         warnings.append(apart)
     rows = sum(client.rows for client in found)
     partial = tuple(column for column in everything if column not in common)
@@ -173,8 +176,8 @@ def _at_once(table: Table) -> bool:
     return bool((start[order][1:] < end[order][:-1]).any())
 
 
-def unequal_steps(steps: Mapping[str, float]) -> str:
-    """Return in words that rows of clients are not equally far apart, by their usual steps in seconds; 0 is unknown.
+def unequal_steps(steps: Mapping[str, float], *, dated: bool = True) -> str:
+    """Return in words that usual steps differ, in seconds or, if not `dated`, in plain numbers; 0 is unknown.
 
     Examples
     --------
@@ -182,14 +185,19 @@ def unequal_steps(steps: Mapping[str, float]) -> str:
     'rows are 1 h apart at berlin, 0.5 h apart at chennai: a row is no common step; take means first, resample="1h"'
     >>> unequal_steps({"graz": 900.0, "ulm": 600.0})[-33:]
     'take means first, resample="0.5h"'
+    >>> unequal_steps({"graz": 1.0, "ulm": 4.0}, dated=False)[-28:]
+    'take means first, resample=4'
     """
     known = {name: step for name, step in steps.items() if step}
     if not known or max(known.values()) < UNEQUAL * min(known.values()):
         return ""
     alike: dict[str, list[str]] = {}
     for name, step in known.items():
-        alike.setdefault(step_text(step), []).append(name)
+        alike.setdefault(step_text(step) if dated else f"{step:g}", []).append(name)
     each = ", ".join(f"{text} apart at {list_names(names)}" for text, names in alike.items())
+    if not dated:
+        mend = f"if all count the same unit, take means first, resample={max(known.values()):g}"
+        return f"rows are {each}: a row is no common step; {mend}"
     longest, common = max(known.values()), math.lcm(*(max(round(step), 1) for step in known.values()))
     common_step = common if common <= MOST_MULTIPLE * longest else longest
     mend = f'take means first, resample="{step_text(common_step).replace(" ", "")}"'

@@ -170,8 +170,13 @@ class Series(Table):
     @property
     def step(self) -> float:
         """The usual seconds between two rows of a sequence, the lower median; 0 where time is a plain number."""
+        return self.usual_step * UNITS.get(self.unit, 0.0)
+
+    @property
+    def usual_step(self) -> float:
+        """The usual time between two rows of a sequence in the table's unit, the lower median; 0 without two rows."""
         steps = np.concatenate([np.zeros(0), *(np.diff(time) for _, time, _ in self.sequences())])
-        return float(np.quantile(steps, 0.5, method="lower")) * UNITS.get(self.unit, 0.0) if len(steps) else 0.0
+        return float(np.quantile(steps, 0.5, method="lower")) if len(steps) else 0.0
 
     def regular(self, step: Any = None) -> Self:
         """Return the series on a regular grid: rows that are missing inside a sequence are added, without values.

@@ -238,6 +238,10 @@ class Method(Settings, ABC):
         """Whether rows must be equally far apart in time at all clients: `fit` then warns where not, or refuses."""
         return ""
 
+    def misled_by(self, table: Table) -> list[str]:
+        """Return in words what in a client's table misleads the method; `fit` and `cotempo check` warn of it."""
+        return []
+
     @property
     def staleness(self) -> Mapping[str, Staleness]:
         """By phase, what an answer to an older state is worth; in other phases the method waits for everyone asked.

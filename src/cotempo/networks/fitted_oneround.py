@@ -190,6 +190,10 @@ class FittedOneRound(FittedPersonal):
         schemas = {name: schema for name, schema in self.outcome.schemas.items() if name not in clients}
         if sign > 0:
             schemas |= {name: table.schema for name, table in clients.items()}
+        # What was measured on the rows of others is of no use now; who holds which variables may have changed.
+        held = [set(schema.columns) for schema in schemas.values()]
+        shared = tuple(name for name in state.variables if all(name in columns for columns in held))
+        state = replace(state, shared=shared, lost=(0.0, 0.0))
         kept: dict[str, Any] = {name: memory for name, memory in self.outcome.memories.items() if name in schemas}
         result: FittedOneRound = self.method.result(replace(self.outcome, state=state, schemas=schemas, memories=kept))
         return result

@@ -81,6 +81,7 @@ from cotempo.networks.moments import (
 )
 from cotempo.networks.network import Network
 from cotempo.networks.private import PrivateNetwork
+from cotempo.networks.rhythms import say_rhythms
 from cotempo.networks.search.edge_confidence import edge_confidence
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.personal import SHARES, borrow, judge_shares, learn_personal, score_shares
@@ -470,7 +471,8 @@ class OneRound(Method):
         """Return a state of the sums of a client that joins or leaves later, about the centre that was agreed on."""
         unknown = [name for name in table.features if name not in state.variables]
         if unknown:
-            raise DataError([Problem("a late client cannot bring new variables", client=client, column=unknown[0])])
+            must = "a late client cannot bring new variables; leave it out, table.select(features=...), or fit again"
+            raise DataError([Problem(must, client=client, column=unknown[0])])
         try:
             prepared = self.prepare(table)
         except DataError as error:
@@ -817,6 +819,10 @@ class OneRound(Method):
         seen = seen if phase != "products" or state.gaps else None
         return Expect(fields, sums=True, rows=rows, alike=alike, seen=seen)
 
+    def misled_by(self, table: Table) -> list[str]:
+        """Say which columns follow the clock."""
+        return say_rhythms(table)
+
     @property
     def equal_steps(self) -> Literal["", "advised", "required"]:
         """A lag is a number of rows."""
@@ -946,6 +952,9 @@ def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
             f"{lacking} of {count} variables are not held by all clients: what a client lacks is filled in as "
             f"expected, and edges are as sure as {gram.rows:.0f} complete rows would make them"
         )
+    seen = state.pairs.sum(axis=0)
+    unseen = np.flatnonzero(seen[diagonal_places(len(seen))[1]][:count] < 0.5) if len(seen) else ()
+    lines += [f"nobody measured {state.variables[place]}: learn again without it" for place in unseen]
     lost, error = state.lost
     if lost > 2 * error:
         lines.append(

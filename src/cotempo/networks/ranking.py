@@ -36,6 +36,7 @@ from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
 from cotempo.networks.moments import Gram, Sums, check_table, transitions, unpack, varying
 from cotempo.networks.private import PrivateNetwork
+from cotempo.networks.rhythms import say_rhythms
 from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
@@ -255,6 +256,10 @@ class EdgeRanking(Method):
         }
 
     # Known to both sides.
+
+    def misled_by(self, table: Table) -> list[str]:
+        """Say which columns follow the clock."""
+        return say_rhythms(table)
 
     @property
     def equal_steps(self) -> Literal["", "advised", "required"]:

@@ -55,6 +55,11 @@ class PrivateForm(Method):
         """Prepare a table as the method does."""
         return self.inner.prepare(table)
 
+    def misled_by(self, table: Table) -> list[str]:
+        """Warn of what the method warns of."""
+        found: list[str] = self.inner.misled_by(table)
+        return found
+
     @property
     @abstractmethod
     def budget(self) -> Mapping[str, tuple[float, int]]:

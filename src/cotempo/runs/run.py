@@ -358,7 +358,12 @@ class Run:
 
     def _warnings(self) -> tuple[str, ...]:
         """Warn of what can hardly be right in the tables; return that and what was warned of before."""
-        faults = [f"{name}: {words}" for name, table in self.tables.items() for words in table.faults()]
+        found = {name: [*table.faults(), *self.method.misled_by(table)] for name, table in self.tables.items()}
+        faults = [f"{name}: {words}" for name, own in found.items() for words in own]
+        series = {name: table for name, table in self.tables.items() if isinstance(table, Series)}
+        if self.method.equal_steps and not any(table.unit for table in series.values()):
+            apart = unequal_steps({name: table.usual_step for name, table in series.items()}, dated=False)
+            faults += [f"{apart}; what is learned together mixes them"] if apart else []
         for words in faults:
             warn(words)
         return (*faults, *self.warned)

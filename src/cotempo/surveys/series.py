@@ -150,7 +150,8 @@ class SurveyedSeries(Surveyed):
             if (column, "sign") in self.own:
                 yield from self._column_trials(column, others)
                 yield from self._lag_trials(column)
-        for one, two in combinations(self.table.features[:MOST_SWAPPED], 2):
+        theirs = [name for name in self.table.features if any((name, figure) in others.found for figure in NAMES)]
+        for one, two in combinations(theirs[:MOST_SWAPPED], 2):
             words = f"your {one} looks like the others' {two}, and the other way round: exchanged columns?"
             yield Correction("columns", (one, two), self._swapped(one, two), words)
         yield from clock_trials(self.own, list(self.table.features), others, self.table.clock.zone)

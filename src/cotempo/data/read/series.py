@@ -1,5 +1,6 @@
 """`read_series`: ``client, sequence, time`` and one column per feature."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet, is_text
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet, is_text, seems_dates
 from cotempo.data.read.signs import is_repeat
 from cotempo.data.read.times import TWICE_OR_NEVER
 from cotempo.data.series import Series
@@ -17,6 +18,7 @@ from cotempo.data.tables import READERS, pluralize
 from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats
 
+NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(e[-+]?\d+)?", re.IGNORECASE)
 LEAST_WORDS, LEAST_LETTERS = 4, 15  # of a text rather than a name
 
 
@@ -92,9 +94,12 @@ def _read_sheet(sheet: Sheet, resample: Any) -> dict[str, Series]:
     features = [name for name in sheet.columns if name not in ("client", "sequence", "time")]
     if not features:
         sheet.note("a series must have at least one column besides client, sequence and time")
-    if "time" not in sheet.columns and (posts := [name for name in features if _is_prose(sheet, name)]):
+    if "time" not in sheet.columns and (
+        posts := [name for name in features if _is_prose(sheet, name) and not seems_dates(sheet.columns[name])]
+    ):
         sheet.note(f"a column 'text' must be there if these are posts; pass columns={{'text': {posts[0]!r}}}", "text")
     sheet.require("time")
+    _refuse_long(sheet, features)
     grouped = group_rows(sheet)
     values = np.column_stack([np.zeros((sheet.rows, 0)), *(sheet.numbers(name) for name in features)])
     kept = _settle_repeated_times(grouped, values, resample)
@@ -156,6 +161,27 @@ def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> N
     filled = {feature for feature, values in columns if np.isfinite(values).any()}
     for feature in dict.fromkeys(feature for feature, _ in columns if feature not in filled):
         problems.add("must hold at least one value at some client; drop the column", column=feature)
+
+
+def _refuse_long(sheet: Sheet, features: Sequence[str]) -> None:
+    """Refuse rows of one value each, with a column that names what was measured: names must be columns."""
+    values = [name for name in features if _holds_numbers(sheet, name)]
+    places = [name for name in sheet.columns if name in ("client", "sequence", "time") or is_repeat(name)]
+    named = [name for name in features if name not in (*values, *places)]
+    if len(values) != 1 or not named or "time" not in places or not sheet.distinct(places) < sheet.rows:
+        return
+    for name in named:
+        if sheet.distinct([*places, name]) == sheet.rows:
+            pivot = f"frame.pivot(index={places!r}, columns={name!r}, values={values[0]!r}).reset_index()"
+            must = f"each of its names must be a column, got a row for each; pass {pivot}"
+            sheet.note(f"{must}, or columns={{'sequence': {name!r}}} if that tells replicates apart", name)
+            sheet.problems.raise_any()
+
+
+def _holds_numbers(sheet: Sheet, name: str) -> bool:
+    """Return whether most of the first cells of a column are numbers."""
+    cells = sheet.columns[name].slice(0, 50).drop_null()
+    return not is_text(cells.type) or sum(bool(NUMBER.fullmatch(str(cell).strip())) for cell in cells) > len(cells) / 2
 
 
 def _is_prose(sheet: Sheet, name: str) -> bool:

@@ -1,7 +1,7 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -221,11 +221,15 @@ class Sheet:
 
     def repeated(self) -> int:
         """Return how many rows are equal to one before in every column."""
+        return self.rows - self.distinct(self.columns)
+
+    def distinct(self, names: Iterable[str]) -> int:
+        """Return how many rows differ in some columns."""
         try:
-            texts = [values.combine_chunks().dictionary_encode().indices for values in self.columns.values()]
+            texts = [self.columns[name].combine_chunks().dictionary_encode().indices for name in names]
         except pa.ArrowException:  # lists cannot be told apart
-            return 0
-        return self.rows - len(np.unique(np.column_stack([codes.fill_null(-1) for codes in texts]), axis=0))
+            return self.rows
+        return len(np.unique(np.column_stack([codes.fill_null(-1) for codes in texts]), axis=0))
 
     def note(self, must: str, column: str | None = None, row: int | None = None) -> None:
         """Note a problem of the sheet."""
@@ -256,7 +260,7 @@ class Sheet:
             advice = f"; the columns are: {given}" + ("" if wanted != name else f"; pass columns={{{name!r}: ...}}")
             # A column with a meaning of its own, such as time, is no misspelt text; and times look like dates.
             others = [column for column in present if column not in MEANINGS]
-            dates = [called.get(column, column) for column, values in self.columns.items() if _seems_dates(values)]
+            dates = [called.get(column, column) for column, values in self.columns.items() if seems_dates(values)]
             near = f" (did you mean {dates[0]!r}?)" if name == "time" and dates else nearest(wanted, others)
             if name == "time" and 2 * sum(map(looks_like_a_time, present)) > max(len(present), MANY_TIMES):
                 advice = "; are times the names of columns? transpose it, frame.set_index(...).T, and add a column time"
@@ -370,7 +374,7 @@ def _all_mappings(given: Mapping[str, Any]) -> bool:
     return bool(given) and all(isinstance(one, Mapping) for one in given.values())
 
 
-def _seems_dates(values: pa.ChunkedArray) -> bool:
+def seems_dates(values: pa.ChunkedArray) -> bool:
     """Return whether a column has dates, by its first cells."""
     if pa.types.is_temporal(values.type):
         return True

@@ -42,7 +42,7 @@ from cotempo.federation import (
     expect_tally,
 )
 from cotempo.networks.admm.acyclicity import prune
-from cotempo.networks.levels import compare_levels
+from cotempo.networks.levels import compare_levels, say_sequence_levels
 from cotempo.networks.moments import (
     METRIC,
     Gram,
@@ -53,6 +53,7 @@ from cotempo.networks.moments import (
     varying,
 )
 from cotempo.networks.network import Network
+from cotempo.networks.rhythms import say_rhythms
 from cotempo.robust.per_row import about_own_median
 from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
@@ -345,6 +346,10 @@ class TrialThenFit(Method):
             np.ones((2, side)), np.ones(2), np.ones((1, count)), np.zeros((1, 3)),
         )  # fmt: skip
 
+    def misled_by(self, table: Table) -> list[str]:
+        """Say which columns follow the clock, and whether sequences have levels of their own."""
+        return [*say_rhythms(table), *say_sequence_levels(table, self.lags)]
+
     @property
     def equal_steps(self) -> Literal["", "advised", "required"]:
         """A lag is a number of rows."""
@@ -470,7 +475,8 @@ class TrialThenFit(Method):
         """Return whether clients' levels differ, and what the directions found are worth."""
         levels = [
             "clients' means differ far more than chance lets them: where that is a matter of baselines or equipment, "
-            "false edges come of it; subtract each client's mean first, or take OneRound, which finds out"
+            "false edges come of it; subtract each client's mean first (each sequence's, "
+            "where replicates or batches differ), or take OneRound, which finds out"
         ]
         levels = levels if self.centred and state.apart > TELLING_OFFSETS else []
         if not self.scaled or not self._network(state.shared[0]).within.any():
