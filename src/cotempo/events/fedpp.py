@@ -287,7 +287,7 @@ PriorAnswer = tuple[Message, PriorMemory | None]
 
 
 class SharedPrior(FedPP):
-    r"""FedPP as published: clients share a prior over kernel weights.
+    r"""When events happen, learned together as published: clients share a prior over kernel weights.
 
     Client c has :math:`\lambda_c(t) = m_c\,\sigma(f_c(t))` with :math:`f_c \sim GP(\nu_c, k_{w_c})` (4), a kernel on a
     neural embedding of time or of the events before (5), and :math:`w_c \sim p_\theta` (6), sparse at inducing points

@@ -26,6 +26,9 @@ from cotempo.storage.tree import TreeError, decode, digest, encode, stack, unsta
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Differences of values that are equal but for rounding, as a share of them.
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -307,8 +310,12 @@ def plus_minus(values: Sequence[float]) -> str:
     --------
     >>> plus_minus([0.1, 0.2, 0.3])
     '+0.2 ± 0.058'
+    >>> plus_minus([0.1 + 0.2, 0.3, 0.3])
+    '+0.3'
     """
-    error = f" ± {standard_error(values):.2g}" if len(values) > 1 and any(values) else ""
+    spread = standard_error(values)
+    # What is left of rounding is no error.
+    error = f" ± {spread:.2g}" if len(values) > 1 and spread > ROUNDING * max(map(abs, values)) else ""
     return f"{sum(values) / len(values) + 0.0:+.3g}{error}"  # no minus before a zero
 
 

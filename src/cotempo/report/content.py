@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,7 +41,7 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
             (size(traffic.up), "left the clients"),
             *((number(value), name.replace("_", " ")) for name, value in list(scores.items())[:2]),
         ],
-        "notes": [note[:1].upper() + note[1:] for note in found["advice"]],
+        "notes": [begin_sentence(note, fitted.names) for note in found["advice"]],
         "pictures": pictures,
         "tables": {title[:1].upper() + title[1:]: PageTable.of(frame) for title, frame in frames.items()},
         "joining": fitted.joining.describe(fitted.method.metric, fitted.method.higher_is_better),
@@ -68,6 +68,17 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
         ),
         "repeat": repeat_command(fitted, run),
     }
+
+
+def begin_sentence(note: str, names: Sequence[str]) -> str:
+    """Return a note with a capital letter, unless it begins with the name of a client.
+
+    Examples
+    --------
+    >>> begin_sentence("es: two events", ["en", "es"]), begin_sentence("posts have no date", ["en", "es"])
+    ('es: two events', 'Posts have no date')
+    """
+    return note if note.startswith(tuple(names)) else note[:1].upper() + note[1:]
 
 
 def about(method: Method) -> str:

@@ -48,7 +48,7 @@ LATE_STEP = 1000
 
 
 class SharedFunction(FedPP):
-    r"""Clients share a curve of time, or a function of history on a base measure, learned from sums.
+    r"""When events happen, learned together: a rate with a band, by the time or by the events before.
 
     The curve is chosen from sums of counts in cells (`cotempo.events.curves.timeline`). The function f of
     :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` is one for all; each round clients send two sums
