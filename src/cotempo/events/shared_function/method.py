@@ -22,7 +22,7 @@ from cotempo.events.fedpp import FedPP
 from cotempo.events.processes.models import USUAL_RATES, time_for_an_event
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
-from cotempo.events.scores import METRIC
+from cotempo.events.scores import FEWEST_HELD, METRIC
 from cotempo.events.shared_function import client
 from cotempo.events.shared_function.client import FunctionAnswer, FunctionMemory, FunctionState
 from cotempo.federation import (
@@ -57,7 +57,7 @@ class SharedFunction(FedPP):
     """
 
     phases: ClassVar[tuple[str, ...]] = (*STAGES, "features", "learn", "compare", *AGAIN, "refit", "curvature")
-    compares: ClassVar[str] = f"clients that hold out at least {client.FEWEST_HELD} events"
+    compares: ClassVar[str] = f"clients that hold out at least {FEWEST_HELD} events"
     State: ClassVar[type] = FunctionState
     Memory: ClassVar[type | None] = FunctionMemory
     metric: ClassVar[str] = METRIC
