@@ -182,3 +182,30 @@ def test_a_missing_mark_does_not_hide_a_date_outside_its_window():
     with pytest.raises(DataError) as caught:
         ct.read_events(frame, windows=windows)
     assert {problem.column for problem in caught.value.problems} == {"time", "mark"}
+
+
+@pytest.mark.parametrize("dated", [1, 3])
+def test_a_site_that_records_only_dates_has_the_day_of_the_others(dated):
+    rng, hours = np.random.default_rng(4), np.arange(56 * 24)
+    day = 1 + 0.6 * np.sin(2 * np.pi * (hours + 0.5) / 24)
+    sites = {}
+    for number in range(5):
+        drawn = rng.poisson(0.5 * day)
+        times = np.repeat(hours, drawn) + rng.uniform(size=drawn.sum())
+        times = np.sort(np.floor(times / 24) * 24 if number < dated else times)
+        sites[f"site {number}"] = Events.from_arrays([times], (0.0, 56 * 24.0), unit="h", zone="UTC")
+    fitted = ct.FedPP(kernel="time", period=24.0, cells=96).fit(sites, progress=False)
+    assert not fitted.failures
+    for name in ("site 0", "site 4"):
+        found = fitted[name].intensity(56 * 24 + np.arange(24) + 0.5).mean
+        assert np.polyfit(day[:24], found / found.mean(), 1)[0] == pytest.approx(1, abs=0.25)
+    assert not any(benefit.verdict == "harmed" for benefit in fitted.benefit.values())
+
+
+def test_nobody_is_told_to_remove_what_dates_alone_make_equal():
+    rng = np.random.default_rng(5)
+    times = np.sort(np.floor(np.repeat(rng.uniform(0, 98, 60), rng.geometric(0.1, 60))))  # bursts
+    events = Events.from_arrays([times], (0.0, 98.0), unit="D", zone="UTC")
+    told = [line for line in events.describe().warnings if "equal to another" in line]
+    assert told
+    assert "drop_duplicates" not in told[0]

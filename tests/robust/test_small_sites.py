@@ -1,5 +1,7 @@
 """Small sites scatter more: an honest one is not left out, and whoever is left out is named."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,7 +36,8 @@ def count(level, rng):
 @pytest.fixture(scope="module")
 def expect():
     method = ct.FedPP(kernel="time", period=24.0, cells=CELLS)
-    return expect_measure(method, method.open(Roster("abcde"), None, None), "count")
+    # The first counts, before any curve is known, are compared less and sent again.
+    return expect_measure(method, replace(method.open(Roster("abcde"), None, None), step=1), "count")
 
 
 class Roster:
@@ -172,3 +175,34 @@ def test_a_site_that_watched_far_too_long_is_found_however_few_its_events(events
     }
     told["odd"] = Message({"totals": np.array([events, 1000.0 * times]), "gaps": np.zeros(240)})
     assert set(find_suspects(told, expect_summary("describe"))) == found
+
+
+@pytest.mark.parametrize("levels", [(0.5, 0.5, 0.5, 0.5, 0.1), (1.2, 0.8, 0.6, 0.5, 0.05), (0.5, 0.2, 0.1, 0.02, 0.01)])
+def test_a_function_of_history_leaves_no_small_site_out(levels):
+    rng, hours = np.random.default_rng(3), np.arange(28 * 24)
+    sites = {}
+    for number, level in enumerate(levels):
+        drawn = rng.poisson(level * (1 + 0.6 * np.sin(2 * np.pi * hours / 24)))
+        times = np.sort(np.repeat(hours, drawn) + rng.uniform(size=drawn.sum()))
+        sites[f"site {number}"] = Events.from_arrays([times], (0.0, 28 * 24.0))
+    method = ct.FedPP(period=24.0, cells=96, rounds=3, base_rounds=3, inducing=12, refit_rounds=1, compare=False)
+    assert not method.fit(sites, progress=False).failures
+
+
+@pytest.mark.parametrize(
+    ("factor", "found"),
+    [([1.0, 1.0, 1.0, 3.0], set()), ([1.0, 1.0, 1.0, 1e3], {"odd"}), ([1e3, 1.0, 1.0, 1.0], {"odd"})],
+)
+def test_a_site_that_forges_its_level_is_found(factor, found):
+    method = ct.FedPP()
+    expect = method.expects(method.open(Roster("abcde"), None, None), "learn")
+    told = {
+        name: Message({field: np.zeros(spec.shape) if spec.shape else 0.0 for field, spec in expect.fields.items()})
+        for name in "abcd"
+    }
+    told |= {
+        name: Message({**told["a"], "level": np.array([1.0 + k / 100, k / 100, 100.0, 100 + k])})
+        for k, name in enumerate("abcd")
+    }
+    told["odd"] = Message({**told["a"], "level": told["a"]["level"] * factor})
+    assert set(find_suspects(told, expect)) == found

@@ -209,14 +209,17 @@ class Events(Table):
         silent = sum(len(times) == 0 for _, times, *_ in parts)
         tied = sum(int((np.diff(times) == 0).sum()) for _, times, *_ in parts)
         warnings = [f"{pluralize(silent, 'sequence')} without events"] if silent else []
-        if step := find_step(self.time, self._owner, self.clock):
+        if step := self.step:
             words = f"times are in steps of {step_name(step, self.clock)}"
             warnings.append(f"{words}: an event is taken to be anywhere in its step, from its time on")
         elif tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
         if repeated := self._repeated(step):
             words = f"{pluralize(repeated, 'row')} equal to another in sequence, time and mark: the same event twice?"
-            warnings.append(f"{words} remove them with pandas: frame.drop_duplicates()")
+            # Of a burst, many events have the same day: to remove rows would then remove most of them.
+            long = self.clock.dates and step >= self.clock.duration("1h")
+            remove = "remove them with pandas: frame.drop_duplicates()"
+            warnings.append(f"{words} {'in steps so long they may be different events' if long else remove}")
         unknown = sum(len(times) > 0 and times[-1] == end and not self._is_midnight(end) for _, times, *_, end in parts)
         if unknown:
             begin = f"{pluralize(unknown, 'window')} that an event begins or ends, as if unknown"
@@ -259,6 +262,11 @@ class Events(Table):
         """Whether a date is one that people give windows with, and not that of an event."""
         day = self.clock.duration("1D") if self.clock.dates else np.inf
         return self.clock.dates and bool(np.mod(self.clock.local(np.array([time]))[0], day) == 0)
+
+    @property
+    def step(self) -> float:
+        """The step that nearly all times were cut down to, in the unit of the table; 0 where there is none."""
+        return find_step(self.time, self._owner, self.clock)
 
     @property
     def _owner(self) -> NDArray[np.intp]:

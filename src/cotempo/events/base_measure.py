@@ -25,13 +25,13 @@ from cotempo.events.curves.timeline import (
     find_level,
     profile,
 )
-from cotempo.events.processes.models import USUAL_RATES, time_for_an_event
+from cotempo.events.processes.models import USUAL_RATES, RateProfile, time_for_an_event
 from cotempo.events.records.design import FeatureDesign, dispersion
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import FOLDS, OCTAVES, Record, Summary, gap_histogram, gap_quantiles, rounded_span
 from cotempo.events.scores import process_likelihood
 from cotempo.federation import Answers, Expect, Message, Method, Question, Spec
-from cotempo.typing import Floats
+from cotempo.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP
@@ -54,6 +54,9 @@ POISSON_FREEDOM = 5.0
 TAIL = 2.0
 # Levels are drawn to that of all by a few events: the variance that this adds to the course of events.
 LEVELLED = 0.05
+# The weight of counts in which nothing tells how the curve goes: times are cut down to periods or, as long as no curve
+# is known, to steps of several cells.
+FAINT = 0.01
 # More than anything differs: which fold of a client holds a sequence is chance.
 ANY = 1e100
 DISPERSION = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
@@ -163,7 +166,9 @@ def answer_measure(method: FedPP, question: Question, record: Record) -> Message
         # Held-out log-likelihoods by setting: of sequences, or in the second row of a single one's blocks, which say
         # nothing about how sequences vary.
         found = np.zeros((2, len(SETTINGS)))
-        found[int(part.single)] = cross_validate(common["curves"][:-1], *_folds(design, part), common["temper"])
+        found[int(part.single)] = cross_validate(
+            common["curves"][:-1], *_folds(design, part, common["curves"][-1]), common["temper"]
+        )
         return Message({"log_likelihood": found})
     if phase == "choose":
         return _answer_choice(method, design, common, part.hold_out())
@@ -184,23 +189,48 @@ def require_wide(design: FeatureDesign, record: Record) -> None:
         raise MessageError("the span of a question must be at least half as long as the client's own windows together")
 
 
-def cells_of(design: FeatureDesign, record: Record) -> Floats:
-    """Return events and exposure in cells of time, ``(2, cells)``."""
+def cells_of(design: FeatureDesign, record: Record, curve: Floats | None = None) -> Floats:
+    """Return events and exposure in cells of time, ``(2, cells)``.
+
+    With a `curve`, events whose times were cut down to steps of several cells follow it within each step: nothing is
+    known of where in it they were, so a site that records only dates changes nobody's day, and has that of the others.
+    """
     process = design.process("curve")
-    return process.statistics(unroll(record, process.decays, WHOLE), record, NONE).reshape(2, -1)
+    events, exposure = process.statistics(unroll(record, process.decays, WHOLE), record, NONE).reshape(2, -1)
+    if curve is not None:
+        expected, steps = curve * exposure, steps_of(design, record)
+        share = np.bincount(steps, expected)[steps]
+        events = np.where(share > 0, np.bincount(steps, events)[steps] * expected / np.maximum(share, 1e-300), events)
+    return np.stack([events, exposure])
 
 
-def _folds(design: FeatureDesign, record: Record) -> tuple[Floats, Floats]:
+def steps_of(design: FeatureDesign, record: Record) -> Indices:
+    """Return in which of the steps that the record's times were cut down to each cell lies; each in its own if none."""
+    process = design.process("curve")
+    assert isinstance(process, RateProfile)
+    return process.steps(record.step)
+
+
+def blurred(design: FeatureDesign, record: Record, rate: Floats) -> Floats:
+    """Return the rate of each cell as a record tells it: its mean over steps that times were cut down to."""
+    steps = steps_of(design, record)
+    return np.asarray((np.bincount(steps, rate) / np.bincount(steps))[steps])
+
+
+def _folds(design: FeatureDesign, record: Record, curve: Floats) -> tuple[Floats, Floats]:
     """Return events and exposure of each fold and cell, ``(folds, cells)`` each."""
-    events, exposure = np.stack([cells_of(design, part) for part in record.deal()], axis=1)
+    events, exposure = np.stack([cells_of(design, part, curve) for part in record.deal()], axis=1)
     return events, exposure
 
 
 def _answer_count(design: FeatureDesign, curve: Floats, record: Record) -> Message:
     """Send counts, exposure weighted by the own level, and how far stretches and sequences are from Poisson's."""
-    events, exposure = _folds(design, record)
+    events, exposure = _folds(design, record, curve)
     seen, watched = events.sum(axis=0), exposure.sum(axis=0)
     level = find_level(curve, seen, watched, FIRST_STRENGTH)
+    steps = np.bincount(steps_of(design, record))
+    # Of hours that are not known, one who knows them tells; if nobody does, days can still be told.
+    weight = FAINT if len(steps) == 1 or (steps.max() > 1 and not np.ptp(curve)) else 1.0
     stretch = np.arange(len(curve)) * STRETCHES // len(curve)
     observed, expected = (np.bincount(stretch, part, STRETCHES) for part in (seen, level * curve * watched))
     return Message(
@@ -208,7 +238,8 @@ def _answer_count(design: FeatureDesign, curve: Floats, record: Record) -> Messa
             "events": events, "exposure": level * exposure,
             "spread": np.array([((observed - expected) ** 2).sum(), expected.sum()]),
             "dispersion": dispersion(record, design.process("curve"), curve),
-        }
+        },
+        weight=weight,
     )  # fmt: skip
 
 
@@ -219,6 +250,7 @@ def _answer_choice(method: FedPP, design: FeatureDesign, common: Message, record
     found = []
     for name in method.candidates:
         process, parameters = design.process(name), common[f"of {name}"]
+        parameters = blurred(design, record, parameters) if name == "curve" else parameters
         level = (train.events + 2) / (process.mass(seen, parameters).sum() + 2)
         found.append(process_likelihood(process, parameters, unseen, float(level))[0])
     return Message({"log_likelihood": np.array(found)})
@@ -358,6 +390,9 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
         # What was sent; nothing is known before it, when a contract says what will be asked.
         curve = state.timeline.curves[-1] if len(state.timeline.curves) else np.ones(method.cells)
         course, scatter = partial(_course, curve=curve), partial(_scatter_of_counts, curve=curve)
+        if phase == "count" and not state.step:
+            # Before any curve is known, sites that record only dates are evenly busy; these counts are sent again.
+            return Expect(fields, True, (0, 1), rows=_events_of_cells, scatter=scatter)
         # Who saw no event is compared as well.
         return Expect(fields, True, (0, 1), rows=_events_of_cells, alike=course, scatter=scatter)
     if phase in ("level", "relevel"):

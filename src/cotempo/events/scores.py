@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Score = Callable[[Record], Mapping[str, float]]
 
 PARTS = 10
+# With fewer events held out, their spread says nothing about the error of a difference.
+FEWEST_HELD = 5
 #: Of `Benefit`, for all methods that learn an intensity.
 METRIC = "held-out gain in nats per event"
 

@@ -33,6 +33,9 @@ MANY = 12
 FORGIVEN = 2.0
 #: So many standard deviations of its own chance say nothing against a client; fewer where clients are alike.
 CHANCE, CHANCE_ALIKE = 4.0, 1.0
+#: Who differs from the median by a smaller share of its chance follows what it was sent: in 200 runs the median honest
+#: client that counted differed by .3 of it at least, those whose times are dates by .03 at most.
+AGREED = 0.1
 
 
 class Distances(NamedTuple):
@@ -114,7 +117,10 @@ def _all_distances(answers: PerRow, messages: Mapping[str, Message], expect: Exp
         excess = np.maximum(away - (0.0 if told is None else told) - by_size, 0.0)
         for size in (_largest, _mean_size):
             distance, beyond = (small * size(part / scale) for part in (away, excess))
-            yield Distances(name, _in_medians(distance, 1e-6, beyond), limit)
+            # Where most tell nothing of their own they agree, and others within chance only.
+            chance = 0.0 if told is None or values.shape[1] < MANY else float(np.median(size(told / scale)))
+            agree = np.median(distance) < AGREED * chance
+            yield Distances(name, _in_medians(distance, chance if agree else 1e-6, beyond), limit)
 
 
 def _by_chance(answers: PerRow, messages: Mapping[str, Message], expect: Expect) -> dict[str, Floats]:

@@ -153,3 +153,10 @@ def test_an_unknown_process_is_refused(record):
 def test_parameters_that_mean_nothing_are_refused(parameters):
     with pytest.raises(ParameterError, match=list(parameters)[-1]):
         FedPointProcess(**parameters)
+
+
+def test_a_site_without_events_is_not_compared():
+    clients, _ = make_events(clients=3, kind="hawkes", seed=0)
+    clients["empty"] = Events.from_arrays([[]], (0.0, 10.0))
+    fitted = FedPointProcess(process="hawkes1", rounds=2, compare=True).fit(clients, progress=False)
+    assert set(fitted.benefit) == {"client-0", "client-1", "client-2"}

@@ -16,7 +16,7 @@ from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record, Summary, read_record
-from cotempo.events.scores import METRIC, error_of_gain, gains, process_likelihood
+from cotempo.events.scores import FEWEST_HELD, METRIC, error_of_gain, gains, process_likelihood
 from cotempo.federation import (
     NOT_COMPARED,
     Answers,
@@ -174,6 +174,8 @@ class FedPointProcess(Method):
     def _compare(self, common: Message, prepared: Record, memory: ProcessMemory) -> Floats:
         """Return the gain per held-out event of the process learned from the own events alone, and together."""
         known, held = prepared.part(held=False), prepared.part(held=True)
+        if held.events < FEWEST_HELD:
+            return NOT_COMPARED
         process = self.make(common["summary"])
         own, unrolled = process.start(), unroll(known, process.decays, WHOLE)
         for _ in range(self.steps):

@@ -26,6 +26,8 @@ USUAL_RATES = 2.3
 USUAL_SHARES = 0.5
 # Below 1, over-relaxed expectation-maximisation still converges (Salakhutdinov and Roweis, 2003).
 RELAXATION = 0.8
+# Steps so many times shorter than a period blur its curve by less than 3 %: those of hours of a day were no better.
+SHORT = 8
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,18 @@ class RateProfile(PointProcess):
         """Return where in the period each time lies, from 0 to 1."""
         _, place, into = self._phase(times)
         return np.clip((place + into) / self.parts, 0.0, 1.0)
+
+    def steps(self, step: float) -> Indices:
+        """Return which step of the period each part lies in, ``(parts,)``: its own where they are short.
+
+        Steps begin at midnight, as those of dates do.
+        """
+        number = round(self.period / step) if step else 0
+        shorter, longer = abs(number * step - self.period), np.mod(step, self.period)
+        if not self.closed or SHORT * step < self.period or min(shorter, longer) > 1e-6 * self.period:
+            return np.arange(self.parts)
+        middles = self.summary.start + self.period * (np.arange(self.parts) + 0.5) / self.parts
+        return np.mod(np.floor(middles / step), max(number, 1)).astype(np.intp)
 
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
         """Return events and exposure of each part, ``(2 * parts,)``."""

@@ -30,6 +30,7 @@ class Record:
     `size` how many it has as history, `types` how many of each type, ``(times, types)``, without columns where types
     are left out; `sequence` is the number of its sequence, `held` whether it is held out. Windows have `start` and
     `end`; a sequence that was cut has several. `origin` is when each sequence began to be watched, ``(sequences,)``.
+    `step` is what times were cut down to before they were spread again, 0 where they were not.
     """
 
     time: Floats
@@ -43,6 +44,7 @@ class Record:
     window_held: NDArray[np.bool_]
     origin: Floats
     types: Floats
+    step: float = 0.0
 
     @classmethod
     def of(
@@ -54,7 +56,8 @@ class Record:
         window's start: a window that begins with its first event was opened by it. With `spread`, times that were cut
         down to steps, as all of them together tell, are spread over these.
         """
-        events = events.spread() if spread else events
+        step = events.step if spread else 0.0
+        events = events.spread() if step else events
         events = _localize(events) if local else events
         number = np.searchsorted(events.names, events.sequence)
         new = np.ones(len(number), dtype=bool)
@@ -73,6 +76,7 @@ class Record:
         return cls(
             time, count, sequence, np.zeros(len(time), dtype=bool), size, np.array(events.start),
             np.array(events.end), np.arange(windows), np.zeros(windows, dtype=bool), np.array(events.start), types,
+            step,
         )  # fmt: skip
 
     @property

@@ -19,7 +19,7 @@ from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import DIMENSIONS, FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import Record, Summary
-from cotempo.events.scores import error_of_gain, gains, seen_likelihood
+from cotempo.events.scores import FEWEST_HELD, error_of_gain, gains, seen_likelihood
 from cotempo.federation import NOT_COMPARED, Answers, Joining, Message, Question, Rng
 from cotempo.typing import Floats
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 # The length scale the kernel starts at, and the most waits between held-out events that a client keeps.
 FIRST_LENGTH, KEPT_WAITS = 2.0, 400
-# With fewer events held out, their spread says nothing about the error of a difference.
-FEWEST_HELD = 5
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ def answer(method: SharedFunction, question: Question, record: Record, memory: F
         if phase not in ("level", "relevel"):
             return message, None
         state = read_state(method, common)
-        memory = replace(memory, cells=cells_of(state.design, record))
+        memory = replace(memory, cells=cells_of(state.design, record, state.timeline.curves[-1]))
         return message, with_course(state, record, memory) if phase == "relevel" else memory
     if phase == "features":
         design, part = read_design(method, common), record.hold_out().part(held=False).whole()
@@ -234,7 +232,8 @@ def _answer_compare(
     held, train = (record.hold_out().part(held=held).whole() for held in (True, False))
     if method.kernel != "time":
         memory = _with_rows(state, record, memory)
-    known = replace(memory, seen=np.array([train.events, train.exposure]), cells=cells_of(state.design, train))
+    curve = state.timeline.curves[-1] if len(state.timeline.curves) else None
+    known = replace(memory, seen=np.array([train.events, train.exposure]), cells=cells_of(state.design, train, curve))
     halves = [held.hold_out(2, half).part(held=True) for half in (0, 1)]
     models = {kept: _judged(replace(state, kept=kept), known) for kept in method.models}
     each = [[likelihood(*models[kept], half) for half in halves] for kept in method.models]
@@ -302,7 +301,8 @@ def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> 
     if state.kept == "curve":
         events, exposure = cells_of(state.design, record)
         rate = curve_rate(state, memory).rate
-        seen, mass = float((events * np.log(rate)).sum()), float((exposure * rate).sum())
+        told = base_measure.blurred(state.design, record, rate)
+        seen, mass = float((events * np.log(told)).sum()), float((exposure * rate).sum())
         if len(course.events):
             after = record.after(course.end)
             seen += after.events * np.log(course.level)

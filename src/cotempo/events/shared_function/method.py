@@ -19,9 +19,10 @@ from cotempo.data import Table
 from cotempo.events import base_measure
 from cotempo.events.base_measure import AGAIN, STAGES
 from cotempo.events.fedpp import FedPP
+from cotempo.events.processes.models import USUAL_RATES, time_for_an_event
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
-from cotempo.events.scores import METRIC
+from cotempo.events.scores import FEWEST_HELD, METRIC
 from cotempo.events.shared_function import client
 from cotempo.events.shared_function.client import FunctionAnswer, FunctionMemory, FunctionState
 from cotempo.federation import (
@@ -56,7 +57,7 @@ class SharedFunction(FedPP):
     """
 
     phases: ClassVar[tuple[str, ...]] = (*STAGES, "features", "learn", "compare", *AGAIN, "refit", "curvature")
-    compares: ClassVar[str] = f"clients that hold out at least {client.FEWEST_HELD} events"
+    compares: ClassVar[str] = f"clients that hold out at least {FEWEST_HELD} events"
     State: ClassVar[type] = FunctionState
     Memory: ClassVar[type | None] = FunctionMemory
     metric: ClassVar[str] = METRIC
@@ -228,15 +229,15 @@ class SharedFunction(FedPP):
                 "events": Spec((), "float", low=0, description="how many events you held out"),
                 "joining": expect_tally(count, count),
             }
-            return Expect(fields, sums=True, rows=lambda message: 1.0 + float(message["events"]))
-        count, rows = len(state.inducing), None
+            return Expect(fields, sums=True, rows=_held_events, scatter=_scatter_of_products)
+        count, rows, alike, scatter = len(state.inducing), None, None, None
         if phase == "features":
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
             fields = {"dispersion": base_measure.DISPERSION, "moments": moments}
         elif phase == "curvature":
             fields = {"curvature": Spec((count, count), description="your information about the shared function")}
         else:
-            rows = _learned_events
+            rows, alike, scatter = _learned_events, _levels, _scatter_of_levels
             level = "your expected level, its logarithm, and the events and exposure behind it"
             fields = {
                 "quadratic": Spec((count, count), description="precision your events give the shared function"),
@@ -245,7 +246,7 @@ class SharedFunction(FedPP):
                 "fit": Spec((), "float", description="your fit"),
                 "level": Spec((4,), description=level),
             }
-        return Expect(fields, sums=True, rows=rows)
+        return Expect(fields, sums=True, rows=rows, alike=alike, scatter=scatter)
 
     def result(self, outcome: Outcome) -> Any:
         """Return each client's intensity."""
@@ -257,6 +258,31 @@ class SharedFunction(FedPP):
 def _learned_events(message: Message) -> float:
     """Return how many events an answer is of, and one: who saw none says so."""
     return 1.0 + float(message["level"][2])
+
+
+def _held_events(message: Message) -> float:
+    """Return how many events an answer is of, and one."""
+    return 1.0 + float(message["events"])
+
+
+def _levels(message: Message) -> dict[str, Floats]:
+    """Return logarithms of the level, as a mean and as events by exposure: honest sites may be small or large."""
+    mean, log, events, exposure = message["level"]
+    return {
+        "level": time_for_an_event(events, exposure), "mean level": np.log(np.maximum([mean], 1e-30)),
+        "log level": np.array([log]),
+    }  # fmt: skip
+
+
+def _scatter_of_levels(message: Message) -> dict[str, Floats]:
+    """Return how far apart levels of honest sites are; how long one watched for its events does not matter."""
+    told = {f"alike {name}": np.array([USUAL_RATES]) for name in _levels(message)}
+    return {"level": np.full(4, base_measure.ANY), **told}
+
+
+def _scatter_of_products(message: Message) -> dict[str, Floats]:
+    """Return that products of gains, which grow with the square of a site's size, differ by more than this."""
+    return {"products": np.full(message["products"].shape, base_measure.ANY)}
 
 
 def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floats]:
