@@ -42,6 +42,8 @@ from cotempo.federation import (
 from cotempo.typing import Floats
 
 Absorbed = tuple[FunctionState, dict[str, float]]
+# Nats that an event of an honest site gains at most.
+MOST_GAIN = 10.0
 # The shape of the levels' prior where complete sequences say that all levels are one.
 POOLED_SHAPE = 1e6
 # The step number of Adam in a refit, whose moments are those of the rounds before.
@@ -281,8 +283,8 @@ def _scatter_of_levels(message: Message) -> dict[str, Floats]:
 
 
 def _scatter_of_products(message: Message) -> dict[str, Floats]:
-    """Return that products of gains, which grow with the square of a site's size, differ by more than this."""
-    return {"products": np.full(message["products"].shape, base_measure.ANY)}
+    """Return how far apart products of gains may be: they grow with the square of a site's held-out events."""
+    return {"products": np.full(message["products"].shape, (MOST_GAIN * _held_events(message)) ** 2)}
 
 
 def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floats]:
