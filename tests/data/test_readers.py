@@ -201,6 +201,17 @@ def test_posts_of_lists_and_texts() -> None:
     assert first.fingerprint() == second.fingerprint()
 
 
+@pytest.mark.parametrize("tags", ["#duero,#flood", "duero; flood", "duero|flood", "['duero', 'flood']", '["#duero","flood"]'])
+def test_tags_are_told_apart_whatever_stands_between(tags: str) -> None:
+    """With commas they were one tag, in silence."""
+    assert read_posts(pd.DataFrame({"text": ["a"], "hashtags": [tags]}))["client"].hashtags == (("duero", "flood"),)
+
+
+def test_a_label_that_means_no_event_is_taken_off() -> None:
+    frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["none", "flood", "none "]})
+    assert read_posts(frame, labels={"none": ""})["client"].event == (None, "flood", None)
+
+
 def test_posts_keep_extra_columns_and_their_order() -> None:
     frame = pd.DataFrame(
         {"time": [2.0, None, 1.0], "text": ["b", "c", "a"], "id": [20, 30, 10], "event": ["e", None, ""]}
@@ -249,6 +260,12 @@ def test_spellings_of_a_label_come_with_the_lines_that_mend_them() -> None:
     frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["flood", "FLOOD", "FLOOD"]})
     with pytest.warns(DataWarning, match=r'labels = {"flood" = "FLOOD"} in \[data\]'):
         read_posts(frame)
+    both = pd.concat([frame, frame.assign(event=["big fire", "big_fire", "big_fire"])])
+    with pytest.warns(DataWarning, match="labels 'flood' and 'FLOOD', and 'big fire' and 'big_fire' differ") as caught:
+        read_posts(both)
+    one = [str(warning.message) for warning in caught]  # two lines of TOML with one key cannot stand together
+    assert len(one) == 1
+    assert 'labels = {"flood" = "FLOOD", "big fire" = "big_fire"}' in one[0]
 
 
 def test_labels_get_the_names_that_a_table_of_aliases_says() -> None:
@@ -258,7 +275,7 @@ def test_labels_get_the_names_that_a_table_of_aliases_says() -> None:
         found = read_posts(frame, labels={"flood porto": "Flood-Porto"})["client"]
     assert found.event == ("Flood-Porto", "Flood-Porto", None)
     with pytest.raises(ParameterError, match="labels must map texts to texts"):
-        read_posts(frame, labels={"flood porto": ""})
+        read_posts(frame, labels={"": "flood porto"})
     with pytest.raises(ParameterError, match="labels must map texts to texts"):
         read_posts(frame, labels=["flood porto"])
 

@@ -17,6 +17,7 @@ from cotempo.errors import DataError
 from cotempo.typing import Bools, Floats
 
 FAR, MOST_FAR = 365 * 86400.0, 0.1  # seconds without a post before one is far from the others; the largest share
+_BETWEEN_TAGS = re.compile(r"[\s,;|\[\]()'\"]+")  # also of a list that a dataframe wrote as text: ['a', 'b']
 _PASSED_ON = re.compile(r"^\s*RT\b|https?\S*|@\w+:?")
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
 
@@ -171,8 +172,8 @@ def far_times(time: Floats, unit: str) -> Bools:
 
 
 def clean_tags(value: str | Sequence[object] | None, sign: str) -> tuple[str, ...]:
-    """Return tags without their leading sign, of a space-separated text or a list."""
-    parts = value.split() if isinstance(value, str) else [str(part).strip() for part in value or () if part is not None]
+    """Return tags without their leading sign, of a list or of a text with any signs between that no tag can have."""
+    parts = _BETWEEN_TAGS.split(value) if isinstance(value, str) else [str(part).strip() for part in value or () if part is not None]
     return tuple(tag for tag in (part.lstrip(sign) for part in parts) if tag)
 
 
