@@ -29,7 +29,7 @@ class Posts(Table):
     Parameters
     ----------
     time
-        Time of each post, NaN where unknown, ``(rows,)``.
+        Time of each post, NaN where unknown, ``(rows,)``; None if all are.
     text
         Text of each post.
     author
@@ -68,6 +68,8 @@ class Posts(Table):
 
     def __post_init__(self) -> None:
         rows = len(self.text)
+        if self.time is None:  # as for the other columns; unknown times have no unit
+            object.__setattr__(self, "time", np.full(rows, np.nan))
         self._own(time=np.float64)
         object.__setattr__(self, "text", tuple(self.text))
         for name, empty in (("author", None), ("event", None), ("hashtags", ()), ("mentions", ())):
@@ -106,7 +108,10 @@ class Posts(Table):
     def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut at fractions of the number of posts; equal times stay together in the later part."""
         if np.isnan(self.time).any():
-            raise DataError("every post must have a time to be split by time; drop those without one")
+            raise DataError(
+                "every post must have a time to be split by time; leave those without one out: "
+                "posts.select(np.isfinite(posts.time))"
+            )
         order = np.argsort(self.time, kind="stable")
         time = self.time[order]
         bounds = part_bounds(shares, len(time))
@@ -173,7 +178,11 @@ def far_times(time: Floats, unit: str) -> Bools:
 
 def clean_tags(value: str | Sequence[object] | None, sign: str) -> tuple[str, ...]:
     """Return tags without their leading sign, of a list or of a text with any signs between that no tag can have."""
-    parts = _BETWEEN_TAGS.split(value) if isinstance(value, str) else [str(part).strip() for part in value or () if part is not None]
+    parts = (
+        _BETWEEN_TAGS.split(value)
+        if isinstance(value, str)
+        else [str(part).strip() for part in value or () if part is not None]
+    )
     return tuple(tag for tag in (part.lstrip(sign) for part in parts) if tag)
 
 
