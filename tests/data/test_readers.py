@@ -213,7 +213,7 @@ def test_tags_are_told_apart_whatever_stands_between(tags: str) -> None:
 
 @pytest.mark.parametrize("date", ["2025-03-03T05:13:52.626809+00:00", "Mon Mar 03 00:01:49 +0000 2025"])
 def test_a_column_of_dates_is_not_offered_as_the_text(date: str) -> None:
-    with pytest.raises(DataError, match="pass columns={'text': 'full_text'}"):
+    with pytest.raises(DataError, match=r"pass columns=\{'text': 'full_text'\}"):
         read_series(pd.DataFrame({"created_at": [date] * 3, "full_text": ["The river has burst its banks"] * 3}))
 
 

@@ -50,9 +50,9 @@ def read_posts(
     -------
     dict of Posts
         Posts are in the order of the source, so that results can be put beside its rows. ``hashtags`` and ``mentions``
-        may be lists, or texts with blanks, commas or the like between; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
-        unlabelled, one without text stays with an empty one; labels lose white space around them and the ``.0`` of
-        whole numbers. Columns with other names are kept in ``extra``.
+        may be lists, or texts with blanks, commas or the like between; their leading ``#`` and ``@`` are dropped. A
+        post without ``event`` is unlabelled, one without text stays with an empty one; labels lose white space around
+        them and the ``.0`` of whole numbers. Columns with other names are kept in ``extra``.
 
     Examples
     --------
