@@ -129,7 +129,7 @@ class Posts(Table):
         counts = {
             "with the text of another": sum(count - 1 for count in Counter(self.text).values()),
             "with the words of another, passed on or with another address": self._passed_on(),
-            "with garbled letters, as of UTF-8 read as Latin-1": sum(bool(_GARBLED.search(text)) for text in self.text),
+            "with garbled letters, as of UTF-8 read as Latin-1": sum(map(bool, map(_GARBLED.search, self.text))),
             "without a label": sum(label is None for label in self.event),
             "without a time": int(np.isnan(self.time).sum()),
         }

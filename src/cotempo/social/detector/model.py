@@ -552,8 +552,8 @@ class Detector(Saved):
         lumps = [record.name for record in active if learned.alike(record.name, np.nanmedian) < LEAST_ALIKE]
         if lumps:
             lines.append(
-                f"posts of {', '.join(lumps[:5])} are hardly alike: several events, or everyday posts, may be among them; "
-                "look at them, split takes an event apart"
+                f"posts of {', '.join(lumps[:5])} are hardly alike: several events, or everyday posts, may be among "
+                "them; look at them, split takes an event apart"
             )
         spoken: dict[str, list[str]] = {}
         for record in active:
