@@ -125,7 +125,7 @@ class Posts(Table):
         return np.array([label or "" for label in self.event], dtype=np.str_)
 
     def describe(self, client: str = "client") -> ClientDescription:
-        """Return sizes, time and events, with a warning for posts that repeat or garble a text or lack a label or a time."""
+        """Return sizes, time and events, with warnings of texts repeated or garbled and of missing labels or times."""
         counts = {
             "with the text of another": sum(count - 1 for count in Counter(self.text).values()),
             "with the words of another, passed on or with another address": self._passed_on(),
