@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -203,3 +204,26 @@ def test_events_are_put_right_and_the_report_follows(cotempo: Command, platforms
     assert list(table.columns[:2]) == ["client", "event"]
     assert "storm" in set(table["event"])
     assert "--client must say whose" in cotempo("rename", "runs/p", "storm", "x").err
+
+
+def test_long_ids_stay_whole_beside_gaps(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    """1897654321098765433 became 1.8976543210987653e+18, so that nobody could find the post again."""
+    clients, _ = make_posts(clients=3, posts=60, events=4, seed=4)
+    (tmp_path / "web").mkdir()
+    first = 1897654321098765433
+    for number, (name, posts) in enumerate(sorted(clients.items())):  # all have one, some have none, no column
+        ids = [None if number and row % 5 == 0 else first + row for row in range(posts.rows)]
+        frame = posts.to_frame()[["text", "event"]]
+        rows = [
+            {**row, "event": row["event"] or None, **({"id": one} if number < 2 else {})}
+            for row, one in zip(frame.to_dict("records"), ids, strict=True)
+        ]
+        (tmp_path / "web" / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "w.toml").write_text(f'method = "EventDetector"\nname = "w"\n[data]\nsource = "web"\n{SETTINGS}')
+    assert cotempo("run", "w.toml", "--quiet").code == 0
+    assert cotempo("detect", "runs/w", "web", "--out", "named.csv").code == 0
+    named = pd.read_csv(tmp_path / "named.csv", dtype=str)
+    ids = named.loc[named["client"] == "client-1", "id"]
+    assert ids.iloc[1] == str(first + 1)
+    assert ids.isna().sum() == 12
+    assert (named.loc[named["client"] == "client-0", "id"].str.len() == 19).all()

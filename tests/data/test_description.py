@@ -174,3 +174,9 @@ def test_no_kind_without_a_source(tmp_path: Path) -> None:
     for source in (tmp_path / "none.csv", tmp_path / "bad.parquet", 3):
         with pytest.raises(DataError):
             detect_kind(source)
+
+
+def test_garbled_letters_of_posts_are_counted_and_capitals_are_not() -> None:
+    texts = ("se reÃºnen en la iglesia", "ðŸ˜± qué miedo", "NÃO HÁ LUZ", "À LA MAIRIE, DÂTE", "dâ€™accord")
+    described = Posts(np.full(5, np.nan), texts).describe()
+    assert "3 posts with garbled letters, as of UTF-8 read as Latin-1" in described.warnings

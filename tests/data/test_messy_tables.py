@@ -166,6 +166,7 @@ def test_notes_of_many_files_are_one_warning(tmp_path: Path) -> None:
         (["03/05/2025", "03/13/2025"], "pass date_format='%m/%d/%Y'"),
         (["03/05/2025", "03/06/2025"], "pass date_format='%d/%m/%Y' or '%m/%d/%Y'"),
         (["1/2/25 3:04", "1/3/25 3:04"], "pass date_format=as they are written"),
+        (["Mon Mar 03 00:01:49 +0000 2025", "Tue Mar 04 00:01:49 +0000 2025"], "date_format='%a %b %d %H:%M:%S %z %Y'"),
         (["soon", "later"], "got 'soon' "),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cotempo.data import (
+    Posts,
     clients_to_frame,
     make_events,
     make_posts,
@@ -201,6 +203,25 @@ def test_posts_of_lists_and_texts() -> None:
     assert first.fingerprint() == second.fingerprint()
 
 
+@pytest.mark.parametrize(
+    "tags", ["#duero,#flood", "duero; flood", "duero|flood", "['duero', 'flood']", '["#duero","flood"]']
+)
+def test_tags_are_told_apart_whatever_stands_between(tags: str) -> None:
+    """With commas they were one tag, in silence."""
+    assert read_posts(pd.DataFrame({"text": ["a"], "hashtags": [tags]}))["client"].hashtags == (("duero", "flood"),)
+
+
+@pytest.mark.parametrize("date", ["2025-03-03T05:13:52.626809+00:00", "Mon Mar 03 00:01:49 +0000 2025"])
+def test_a_column_of_dates_is_not_offered_as_the_text(date: str) -> None:
+    with pytest.raises(DataError, match=r"pass columns=\{'text': 'full_text'\}"):
+        read_series(pd.DataFrame({"created_at": [date] * 3, "full_text": ["The river has burst its banks"] * 3}))
+
+
+def test_a_label_that_means_no_event_is_taken_off() -> None:
+    frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["none", "flood", "none "]})
+    assert read_posts(frame, labels={"none": ""})["client"].event == (None, "flood", None)
+
+
 def test_posts_keep_extra_columns_and_their_order() -> None:
     frame = pd.DataFrame(
         {"time": [2.0, None, 1.0], "text": ["b", "c", "a"], "id": [20, 30, 10], "event": ["e", None, ""]}
@@ -249,6 +270,12 @@ def test_spellings_of_a_label_come_with_the_lines_that_mend_them() -> None:
     frame = pd.DataFrame({"text": ["a", "b", "c"], "event": ["flood", "FLOOD", "FLOOD"]})
     with pytest.warns(DataWarning, match=r'labels = {"flood" = "FLOOD"} in \[data\]'):
         read_posts(frame)
+    both = pd.concat([frame, frame.assign(event=["big fire", "big_fire", "big_fire"])])
+    with pytest.warns(DataWarning, match="labels 'flood' and 'FLOOD', and 'big fire' and 'big_fire' differ") as caught:
+        read_posts(both)
+    one = [str(warning.message) for warning in caught]  # two lines of TOML with one key cannot stand together
+    assert len(one) == 1
+    assert 'labels = {"flood" = "FLOOD", "big fire" = "big_fire"}' in one[0]
 
 
 def test_labels_get_the_names_that_a_table_of_aliases_says() -> None:
@@ -258,7 +285,7 @@ def test_labels_get_the_names_that_a_table_of_aliases_says() -> None:
         found = read_posts(frame, labels={"flood porto": "Flood-Porto"})["client"]
     assert found.event == ("Flood-Porto", "Flood-Porto", None)
     with pytest.raises(ParameterError, match="labels must map texts to texts"):
-        read_posts(frame, labels={"flood porto": ""})
+        read_posts(frame, labels={"": "flood porto"})
     with pytest.raises(ParameterError, match="labels must map texts to texts"):
         read_posts(frame, labels=["flood porto"])
 
@@ -407,3 +434,11 @@ def test_a_column_of_dates_is_the_nearest_to_time() -> None:
     frame = pd.DataFrame({"site": ["a"], "admitted_at": ["2025-09-01T00:00:00Z"], "triage": ["x"]})
     with pytest.raises(DataError, match=r"'time' must be there .did you mean 'admitted_at'"):
         read_events(frame)
+
+
+def test_posts_without_times_can_be_made_of_others_and_missing_ones_are_left_out_as_said() -> None:
+    posts = Posts(time=[1.0, np.nan, 3.0], text=("a", "b", "c"))
+    assert np.isnan(replace(posts, time=None).time).all()  # was a TypeError
+    with pytest.raises(DataError, match=r"leave those without one out: posts\.select\(np\.isfinite\(posts\.time\)\)"):
+        posts.split_by_time([0.5, 0.5])
+    assert posts.select(np.isfinite(posts.time)).split_by_time([0.5, 0.5])[0].text == ("a",)

@@ -492,7 +492,11 @@ def write_frames(frames: Mapping[str, pd.DataFrame], out: Path) -> Output:
 
     if out.suffix not in SUFFIXES:
         raise ParameterError(f"--out must end in {' or '.join(SUFFIXES)}, got {out.name!r}")
-    joined = pd.concat([frame.assign(client=name) for name, frame in frames.items()], ignore_index=True)
+    # Where a client lacks a column, whole numbers of others would become floats, and long ids lose digits.
+    whole = [frame.astype(dict.fromkeys(frame.select_dtypes("int64"), "Int64")) for frame in frames.values()]
+    joined = pd.concat(
+        [frame.assign(client=name) for name, frame in zip(frames, whole, strict=True)], ignore_index=True
+    )
     if "measured" in joined:  # of clients that lack variables; others measure all
         joined["measured"] = joined["measured"].isna() | joined["measured"].eq(True)
     joined = joined[["client", *(column for column in joined if column != "client")]]

@@ -17,6 +17,9 @@ from cotempo.errors import DataError
 from cotempo.typing import Bools, Floats
 
 FAR, MOST_FAR = 365 * 86400.0, 0.1  # seconds without a post before one is far from the others; the largest share
+_BETWEEN_TAGS = re.compile(r"[\s,;|\[\]()'\"]+")  # also of a list that a dataframe wrote as text: ['a', 'b']
+# A lead byte of UTF-8 read as Latin-1 or Windows-1252 and a byte that goes on; not the Ã of NÃO.
+_GARBLED = re.compile("[ÂÃ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|ðŸ|\N{REPLACEMENT CHARACTER}")
 _PASSED_ON = re.compile(r"^\s*RT\b|https?\S*|@\w+:?")
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
 
@@ -28,7 +31,7 @@ class Posts(Table):
     Parameters
     ----------
     time
-        Time of each post, NaN where unknown, ``(rows,)``.
+        Time of each post, NaN where unknown, ``(rows,)``; None if all are.
     text
         Text of each post.
     author
@@ -67,6 +70,8 @@ class Posts(Table):
 
     def __post_init__(self) -> None:
         rows = len(self.text)
+        if self.time is None:  # as for the other columns; unknown times have no unit
+            object.__setattr__(self, "time", np.full(rows, np.nan))
         self._own(time=np.float64)
         object.__setattr__(self, "text", tuple(self.text))
         for name, empty in (("author", None), ("event", None), ("hashtags", ()), ("mentions", ())):
@@ -105,7 +110,10 @@ class Posts(Table):
     def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut at fractions of the number of posts; equal times stay together in the later part."""
         if np.isnan(self.time).any():
-            raise DataError("every post must have a time to be split by time; drop those without one")
+            raise DataError(
+                "every post must have a time to be split by time; leave those without one out: "
+                "posts.select(np.isfinite(posts.time))"
+            )
         order = np.argsort(self.time, kind="stable")
         time = self.time[order]
         bounds = part_bounds(shares, len(time))
@@ -117,10 +125,11 @@ class Posts(Table):
         return np.array([label or "" for label in self.event], dtype=np.str_)
 
     def describe(self, client: str = "client") -> ClientDescription:
-        """Return sizes, time and events, with a warning for posts that repeat a text or lack a label or a time."""
+        """Return sizes, time and events, with warnings of texts repeated or garbled and of missing labels or times."""
         counts = {
             "with the text of another": sum(count - 1 for count in Counter(self.text).values()),
             "with the words of another, passed on or with another address": self._passed_on(),
+            "with garbled letters, as of UTF-8 read as Latin-1": sum(map(bool, map(_GARBLED.search, self.text))),
             "without a label": sum(label is None for label in self.event),
             "without a time": int(np.isnan(self.time).sum()),
         }
@@ -171,8 +180,12 @@ def far_times(time: Floats, unit: str) -> Bools:
 
 
 def clean_tags(value: str | Sequence[object] | None, sign: str) -> tuple[str, ...]:
-    """Return tags without their leading sign, of a space-separated text or a list."""
-    parts = value.split() if isinstance(value, str) else [str(part).strip() for part in value or () if part is not None]
+    """Return tags without their leading sign, of a list or of a text with any signs between that no tag can have."""
+    parts = (
+        _BETWEEN_TAGS.split(value)
+        if isinstance(value, str)
+        else [str(part).strip() for part in value or () if part is not None]
+    )
     return tuple(tag for tag in (part.lstrip(sign) for part in parts) if tag)
 
 

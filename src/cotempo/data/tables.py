@@ -234,10 +234,22 @@ def make_frame(
     for name, clock in (clocks or {}).items():
         if name in plain and clock.dates:
             plain[name] = _dates(clock, plain[name], kind)
+    if kind == "pandas":
+        plain = {name: _whole(values) if isinstance(values, list) else values for name, values in plain.items()}
     try:
         return nw.from_dict(plain, backend=kind).to_native()
     except ModuleNotFoundError as error:
         raise ParameterError(f"kind={kind!r} needs a package that is not installed: pip install {kind}") from error
+
+
+def _whole(values: list[Any]) -> Any:
+    """Return whole numbers beside gaps so that pandas keeps them: as floats, long ids of posts lose digits."""
+    kinds = {type(value) for value in values}
+    if kinds != {int, type(None)}:
+        return values
+    import pandas as pd
+
+    return pd.array(values, dtype="Int64")
 
 
 def _dates(clock: Clock, numbers: list[float], kind: FrameKind) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
 from cotempo.errors import AdviceWarning, AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
 from cotempo.federation.exchange import Answers
-from cotempo.federation.fitted import Outcome
+from cotempo.federation.fitted import Outcome, load
 from cotempo.federation.late import LateReducer
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import DEFAULT_REDUCER, PlainReducer, Reducer
@@ -352,6 +352,9 @@ class Run:
             for line in fitted.warnings():
                 warn(line, AdviceWarning)
             if folder:
+                with suppress(RunError):  # no result yet; what was done since with one, such as events renamed, stays
+                    earlier = load(folder.path)
+                    fitted.streams = earlier.streams if earlier.digest == fitted.digest else fitted.streams
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth, run=folder.path)
             return fitted

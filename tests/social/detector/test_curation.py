@@ -357,6 +357,19 @@ def test_a_result_saved_into_its_run_is_the_runs(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "fitted.json").exists()
 
 
+def test_resuming_a_finished_run_keeps_what_was_done_since(tmp_path: Path) -> None:
+    """Windows taken in and names given were thrown away without a word."""
+    clients = {"es": DATED, "en": DATED}
+    fitted = SMALL.fit(clients, run=tmp_path / "run")
+    fitted["es"].rename(fitted["es"].events()["event"][0], "the storm")
+    fitted.save(tmp_path / "run")
+    again = ct.resume(tmp_path / "run", clients, progress=False)
+    assert again.digest == fitted.digest
+    for result in (again, ct.load(tmp_path / "run")):
+        assert "the storm" in set(result["es"].events()["event"])
+    assert "the storm" in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_an_event_is_split_into_at_least_two() -> None:
     detector = SMALL.fit(DATED)
     with pytest.raises(ParameterError, match="parts must be at least 2, got 1"):

@@ -162,6 +162,19 @@ def test_central_posts_differ() -> None:
         assert len(set(shown)) == len(shown)
 
 
+def test_a_stray_post_of_a_stream_is_not_the_central_one() -> None:
+    """One post is its own centre, and was shown first; so was a stray one among the posts without a label."""
+    posts, truth = partly(0, None, share=1.0)
+    first, second = np.unique(truth)[:2]
+    detector = SMALL.fit(posts)
+    stray = posts.select(np.flatnonzero(truth == second)[:1])
+    later = Posts(stray.time + 1, ("once more " + stray.text[0],), event=(str(first),), unit="h", zone="UTC")
+    before = detector.events().set_index("event")["posts"]
+    shown = detector.partial_fit(later).events().set_index("event")
+    assert shown["size"][first] == (truth == first).sum() + 1
+    assert shown["posts"][first] == before[first]
+
+
 def test_texts_and_frames_with_clients_can_be_learned_from() -> None:
     posts, _ = partly(0, None)
     assert len(SMALL.fit(list(posts.text)).events())

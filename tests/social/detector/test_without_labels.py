@@ -43,6 +43,37 @@ def test_the_number_of_events_is_found() -> None:
     assert nmi(POSTS, detector) > 0.85
 
 
+def test_an_event_found_whose_posts_are_hardly_alike_is_told_of() -> None:
+    detector = SMALL.fit(without(make_posts(clients=1, posts=400, events=8, seed=1)[0]["client-0"]))
+    assert not any("hardly alike" in line for line in detector.advice())
+    lump, *others = sorted(detector.events()["event"])[:-2]
+    detector.merge(lump, *others, into=lump)
+    assert any(f"posts of {lump} are hardly alike: several events, or everyday" in line for line in detector.advice())
+
+
+def test_events_found_by_language_are_told_of() -> None:
+    """Posts in Spanish of three events were one event, of a high quality, beside those in English."""
+    topics = {
+        "en": ["flood river bridge boats levee rain", "strike union trains wages pickets drivers"],
+        "es": ["temblor ruinas heridos casas grietas plaza", "humo bosque llamas bomberos colinas ceniza"],
+    }
+    small = {"en": "the and was this that with", "es": "los las del una por con"}
+    rng, texts, languages = np.random.default_rng(0), [], []
+    for language, events in topics.items():
+        for words in events:
+            for _ in range(30):
+                chosen = [*rng.choice(words.split(), 4, replace=False), *rng.choice(small[language].split(), 4)]
+                texts.append(" ".join(rng.permutation(chosen)))
+                languages.append(language)
+    posts = Posts(np.full(len(texts), np.nan), tuple(texts))
+    told = [line for line in SMALL.fit(posts).advice() if "of one language each" in line]
+    assert len(told) == 1
+    assert "en: found-" in told[0]
+    assert "es: found-" in told[0]
+    english = posts.select(np.array(languages) == "en")
+    assert not any("of one language each" in line for line in SMALL.fit(english).advice())
+
+
 def test_copies_are_one_text_and_make_no_event() -> None:
     rows = np.concatenate([np.arange(POSTS.rows), np.repeat(5, 40)])
     many = POSTS.select(rows)

@@ -43,15 +43,16 @@ def read_posts(
         As in `read_events`: files, folders, patterns, dataframes or a mapping of them; what columns are called; unit,
         time zone and format of dates; the most bytes one file may expand to. Errors are as there.
     labels
-        What events are called instead of other spellings or words, such as ``{"flood porto": "Flood-Porto"}``.
+        What events are called instead of other spellings or words, such as ``{"flood porto": "Flood-Porto"}``; an
+        empty name is none, as in ``{"none": ""}``: such posts are unlabelled.
 
     Returns
     -------
     dict of Posts
         Posts are in the order of the source, so that results can be put beside its rows. ``hashtags`` and ``mentions``
-        may be space-separated text or lists; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
-        unlabelled, one without text stays with an empty one; labels lose white space around them and the ``.0`` of
-        whole numbers. Columns with other names are kept in ``extra``.
+        may be lists, or texts with blanks, commas or the like between; their leading ``#`` and ``@`` are dropped. A
+        post without ``event`` is unlabelled, one without text stays with an empty one; labels lose white space around
+        them and the ``.0`` of whole numbers. Columns with other names are kept in ``extra``.
 
     Examples
     --------
@@ -62,17 +63,18 @@ def read_posts(
     """
     reading = Reading(columns, unit, zone, date_format, limit, ambiguous=ambiguous)
     pairs = labels.items() if isinstance(labels, Mapping) else [("", labels)] if labels else []
-    if not all(isinstance(name, str) and name.strip() for pair in pairs for name in pair):
+    if not all(isinstance(old, str) and old.strip() and isinstance(new, str) for old, new in pairs):
         raise ParameterError(f"labels must map texts to texts, such as {{'flood': 'Flood-Porto'}}, got {labels!r}")
     found = read_sheets(source, reading, _read_sheet)
     reading.finish()
     if labels:
         found = {name: _relabelled(posts, labels) for name, posts in found.items()}
     known = dict.fromkeys(label for posts in found.values() for label in posts.event if label is not None)
-    for twins in spelling_twins(known):
+    if twins := list(spelling_twins(known)):
         warn(
-            f"labels {' and '.join(map(quote, twins))} differ in case, spaces, hyphens or underscores only and are "
-            f"taken for different events; to make them one, labels = {_as_labels(twins, found)} in [data]"
+            f"labels {', and '.join(' and '.join(map(quote, same)) for same in twins)} differ in case, spaces, hyphens "
+            f"or underscores only and are taken for different events; to make them one, labels = "
+            f"{_as_labels(twins, found)} in [data]"
         )
     return found
 
@@ -109,16 +111,16 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
     return {name: everyone.select(clients.codes == code) for code, name in enumerate(clients.names)}
 
 
-def _as_labels(twins: Sequence[str], found: Mapping[str, Posts]) -> str:
+def _as_labels(twins: Sequence[Sequence[str]], found: Mapping[str, Posts]) -> str:
     """Return TOML that gives spellings the name of the most frequent one."""
     counts = Counter(label for posts in found.values() for label in posts.event)
-    best = max(twins, key=lambda label: counts[label])
-    return f"{{{', '.join(f'{json.dumps(one)} = {json.dumps(best)}' for one in twins if one != best)}}}"
+    best = {label: max(same, key=lambda one: counts[one]) for same in twins for label in same}
+    return f"{{{', '.join(f'{json.dumps(one)} = {json.dumps(name)}' for one, name in best.items() if one != name)}}}"
 
 
 def _relabelled(posts: Posts, labels: Mapping[str, str]) -> Posts:
     """Return the posts with other names for some labels."""
-    return replace(posts, event=tuple(label and labels.get(label, label) for label in posts.event))
+    return replace(posts, event=tuple(label and (labels.get(label, label).strip() or None) for label in posts.event))
 
 
 def _label(text: str | None) -> str | None:

@@ -185,7 +185,11 @@ def _holds_numbers(sheet: Sheet, name: str) -> bool:
 
 
 def _is_prose(sheet: Sheet, name: str) -> bool:
-    """Return whether the first cells of a column are texts of several words or of a script without spaces."""
+    """Return whether the first cells of a column are texts of several words or of a script without spaces, no dates."""
     cells = [str(cell) for cell in sheet.columns[name].slice(0, 50).to_pylist() if cell is not None]
-    wordy = [len(cell.split()) >= LEAST_WORDS or len(cell) >= LEAST_LETTERS for cell in cells]
+    wordy = [
+        (len(cell.split()) >= LEAST_WORDS or len(cell) >= LEAST_LETTERS)
+        and sum(map(str.isdigit, cell)) < sum(map(str.isalpha, cell))  # of dates most are digits
+        for cell in cells
+    ]
     return is_text(sheet.columns[name].type) and sum(wordy) > len(wordy) / 2

@@ -19,6 +19,7 @@ from cotempo.typing import Floats, Indices
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 TWICE_OR_NEVER = "had once"  # what local times must be
 LAST_SECOND = 9.2e9  # nanoseconds since 1970 must fit into 64 bits
+TWITTER = "%a %b %d %H:%M:%S %z %Y"  # as platforms' interfaces write dates; pandas does not guess it
 ZONE = r"[T ]\d\d.*?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)$"
 
 
@@ -231,7 +232,7 @@ def advise_format(texts: list[str]) -> str:
         guesses = [guess_datetime_format(plain, dayfirst=first) for first in orders]
         if half:
             guesses = [guess and guess.replace("%H", "%I") + half[1] + "%p" for guess in guesses]
-    found = [guess for guess in dict.fromkeys(guesses) if guess and fits(texts, guess)]
+    found = [guess for guess in dict.fromkeys([*guesses, TWITTER]) if guess and fits(texts, guess)]
     if not found and not re.match(r"\d+[./-]\d+[./-]\d", texts[0]):
         return ""
     return f"; pass date_format={' or '.join(map(repr, found)) or 'as they are written'}"

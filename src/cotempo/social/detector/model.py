@@ -530,6 +530,7 @@ class Detector(Saved):
                 f"more than half of the posts are taken for one event, {largest.name}: without as many others to "
                 "compare with nothing tells an event from everyday posts"
             )
+        lines += self._say_lumps(found)
         lines += [self._say_twins(*pair) for pair in self._twins()]
         if not learned.tells_new:
             lines.append(
@@ -541,6 +542,28 @@ class Detector(Saved):
             lines.append(
                 f"of posts of an event that nobody knows, about {told:.0%} would be outliers (measured by leaving each "
                 "event out); the others would be named as a known one"
+            )
+        return lines
+
+    def _say_lumps(self, found: Sequence[EventRecord]) -> list[str]:
+        """Tell of events found that may be several, or hold everyday posts, and of events of one language each."""
+        lines, learned = [], self.familiarity
+        active = [record for record in found if record.name in learned.names]
+        lumps = [record.name for record in active if learned.alike(record.name, np.nanmedian) < LEAST_ALIKE]
+        if lumps:
+            lines.append(
+                f"posts of {', '.join(lumps[:5])} are hardly alike: several events, or everyday posts, may be among "
+                "them; look at them, split takes an event apart"
+            )
+        spoken: dict[str, list[str]] = {}
+        for record in active:
+            if len(main := _main(record.languages)) == 1 and not main[0].endswith(" script"):
+                spoken.setdefault(main[0], []).append(record.name)
+        if len(spoken) > 1:
+            each = "; ".join(f"{language}: {', '.join(names[:5])}" for language, names in spoken.items())
+            lines.append(
+                f"events found are of one language each ({each}): an event told of in two languages comes as two, and "
+                "several in a language of few posts may come as one; compare their central posts"
             )
         return lines
 

@@ -54,13 +54,24 @@ class EventRecord:
     window: int = 0
 
     @classmethod
-    def of(cls, name: str, posts: Posts, points: Floats, window: int = 0, centre: Floats | None = None) -> EventRecord:
-        """Describe an event by its posts and their vectors, ``(posts, dimension)``."""
+    def of(
+        cls,
+        name: str,
+        posts: Posts,
+        points: Floats,
+        window: int = 0,
+        centre: Floats | None = None,
+        known: EventRecord | None = None,
+    ) -> EventRecord:
+        """Describe an event by its posts and their vectors, ``(posts, dimension)``.
+
+        Where it is `known`, its central posts are those near the centre it has: a single new one is its own centre.
+        """
         centre = points.mean(axis=0) if centre is None else centre
-        known = posts.time[np.isfinite(posts.time)]
+        times = posts.time[np.isfinite(posts.time)]
         stray = STRAY if name.startswith(FOUND) else 0.0
-        middle, mean_time_distance = middle_of(known)
-        distance = ((points - centre) ** 2).sum(axis=1)
+        middle, mean_time_distance = middle_of(times)
+        distance = ((points - (known.centre if known else centre)) ** 2).sum(axis=1)
         nearest = _nearest(distance, posts.text)
         return cls(
             name=name,
@@ -68,10 +79,10 @@ class EventRecord:
             centre=centre,
             middle=middle,
             mean_time_distance=mean_time_distance,
-            posts_with_time=float(len(known)),
+            posts_with_time=float(len(times)),
             # Times of posts: between a stray one and the others there may be years without any.
-            start=float(np.quantile(known, stray, method="higher")) if len(known) else np.nan,
-            end=float(np.quantile(known, 1 - stray, method="lower")) if len(known) else np.nan,
+            start=float(np.quantile(times, stray, method="higher")) if len(times) else np.nan,
+            end=float(np.quantile(times, 1 - stray, method="lower")) if len(times) else np.nan,
             words=most_common(count_words(map(html.unescape, posts.text)), WORDS_KEPT),
             languages=most_common(Counter(language_of(posts, row) for row in range(posts.rows)), WORDS_KEPT),
             posts=tuple(html.unescape(posts.text[row]) for row in nearest),  # interfaces write &amp; for &
@@ -182,8 +193,9 @@ class EventStore:
         window = self.window + 1
         events = {record.name: record for record in self.events}
         for name in [name for name in dict.fromkeys(names.tolist()) if name != OUTLIER]:
-            new = EventRecord.of(name, posts.select(names == name), points[names == name], window)
-            events[name] = events[name].joined(new) if name in events else new
+            old = events.get(name)
+            new = EventRecord.of(name, posts.select(names == name), points[names == name], window, known=old)
+            events[name] = old.joined(new) if old else new
         sample = self.sample.extended(points, posts, names)
         store = replace(self, events=tuple(events.values()), sample=sample, window=window, found=found)
         return store.retimed(set(names.tolist()))
@@ -210,7 +222,7 @@ class EventStore:
             own = names == old.name
             if own.any():
                 said = {name: getattr(old, name) for name in ("centre", "middle", "mean_time_distance")}
-                old = replace(old.joined(EventRecord.of(old.name, posts.select(own), points[own])), **said)
+                old = replace(old.joined(EventRecord.of(old.name, posts.select(own), points[own], known=old)), **said)
             events.append(old)
         return replace(self, events=tuple(events))
 
