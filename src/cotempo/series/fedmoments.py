@@ -90,7 +90,8 @@ class MomentsState:
     `products` and `counts` (as `WindowMoments.pack` returns them) and `pairs` and `steps` (as of `sum_units`) have two
     parts: of the rows to learn from, which are judged on the others, and of all rows. `sweep` is how often moments were
     summed, and `prior` which of `PRIORS` was chosen. `usual` is the usual step of the median client, empty unless some
-    clients' are far larger: these leave the feature out of the sums.
+    clients' are far larger: these leave the feature out of the sums. `lacked` are the features that some clients
+    lack, and `levels` as of `WindowMoments`, in two parts.
     """
 
     features: tuple[str, ...]
@@ -105,11 +106,13 @@ class MomentsState:
     prior: int = USUAL
     joining: Joining = field(default_factory=Joining)
     usual: Floats = field(default_factory=lambda: np.zeros(0))
+    lacked: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    levels: Floats = field(default_factory=lambda: np.zeros((2, 0, 0, 0)))
 
     @property
     def moments(self) -> WindowMoments:
         """Return the sums over all rows."""
-        return WindowMoments.unpack(self.products[1], self.counts[1])
+        return WindowMoments.unpack(self.products[1], self.counts[1], self.lacked, self.levels[1])
 
 
 @dataclass(frozen=True)
@@ -266,6 +269,8 @@ class FedMoments(Method):
             sent |= {"pairs": state.pairs, "steps": state.steps, "window": self._windows(state)[state.sweep]}
         if state.sweep:
             sent |= {"products": state.products, "counts": state.counts}
+        if len(state.lacked) and state.phase != "centre":
+            sent |= {"lacked": state.lacked} | ({"levels": state.levels} if state.sweep else {})
         if state.phase == "compare":
             sent |= {"prior": state.prior, "noised": not state.pairs.any()}
         return Ask(state.phase, cohort, Message(sent), ends_round=state.phase == "compare")
@@ -286,12 +291,15 @@ class FedMoments(Method):
             units = find_units(total["counts"], total["sums"], pairs[1], steps[1])
             for part in range(2):  # as clients will do: it fails here if it would fail there
                 seriesmoments.first_guess(units, pairs[part], steps[part])
-            found = replace(state, units=units, pairs=pairs, steps=steps, incomplete=total["incomplete"] > 0)
+            lacked = np.flatnonzero((total["lacks"] > 0) & (total["counts"] > 0))
+            found = replace(
+                state, units=units, pairs=pairs, steps=steps, incomplete=total["incomplete"] > 0, lacked=lacked
+            )
             return replace(found, phase="moments"), {}
         if state.phase == "moments":
             last = state.sweep + 1 == len(self._windows(state))
-            sums = {name: total[name] for name in ("products", "counts")}
-            _require_usable(sums, [*PRIORS] if last else [PRIORS[USUAL]])
+            sums = {name: total[name] for name in ("products", "counts", *(["levels"] if len(state.lacked) else []))}
+            _require_usable(sums, state.lacked, [*PRIORS] if last else [PRIORS[USUAL]])
             rows = float(sums["counts"][1].max(initial=0.0))
             return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
         prior = model_choice.choose(total["errors"], total["cells"])
@@ -314,6 +322,7 @@ class FedMoments(Method):
                 "sums": Spec((count,), description="their sums"),
                 "pairs": counts((2, count, count), f"how often two features moved {PARTS}"),
                 "steps": Spec((2, count, count), description="sums of products of these moves"),
+                "lacks": Spec((count,), low=0, high=1, description="which features you have not measured"),
                 "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
                 "votes": Spec(
                     (count, OCTAVES),
@@ -329,6 +338,9 @@ class FedMoments(Method):
                 "products": Spec((2, side * (side + 1) // 2), description=about),
                 "counts": counts((2, count, count), f"how many windows have both of two features, {PARTS}"),
             }
+            if many := len(state.lacked):
+                about = f"the same of levels in the same row, for each feature some lack, if you have it, {PARTS}"
+                fields["levels"] = Spec((2, many, count, count), description=about)
         elif phase == "choose":
             about = "sums of errors on measured cells hidden for the purpose, for each way of learning and kind of gap"
             fields = {
@@ -367,7 +379,7 @@ def _scatter_of_steps(message: Message) -> dict[str, Floats]:
     size = np.sqrt(np.maximum(np.diagonal(message["steps"], axis1=1, axis2=2), 0.0))
     rows = _most_counted(message)
     return {
-        "counts": np.full(message["counts"].shape, rows), "pairs": np.full(message["pairs"].shape, rows),
+        "counts": np.full(message["counts"].shape, rows), "lacks": np.ones(message["lacks"].shape), "pairs": np.full(message["pairs"].shape, rows),
         "steps": size[:, :, None] * size[:, None], "alike step": np.array([SIZES]),
     }  # fmt: skip
 
@@ -395,7 +407,13 @@ def _scatter_of_windows(message: Message) -> dict[str, Floats]:
         "counts": np.full(message["counts"].shape, _most_counted(message)),
         "alike step": np.array([SIZES]),
         "alike level": np.array([2 * SIZES]),
-    }
+    } | ({"levels": _sizes_of_levels(message)} if "levels" in message else {})
+
+
+def _sizes_of_levels(message: Message) -> Floats:
+    """Return how far products of levels may be apart."""
+    size = np.sqrt(np.diagonal(message["levels"], axis1=2, axis2=3).clip(0))
+    return np.asarray(size[..., :, None] * size[..., None, :])
 
 
 class FittedMoments(FittedOwners):
@@ -533,9 +551,7 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
         return Message(_sums(kept, held, sent, units, own, len(names)))
-    return Message(
-        model_choice.try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held)
-    )
+    return Message(model_choice.try_priors(pooled_moments(sent, 0).take(own), held))
 
 
 def _alike(prepared: NamedRows, sent: Message) -> tuple[SeriesRows, NDArray[np.intp]]:
@@ -561,17 +577,23 @@ def read_votes(votes: Floats) -> tuple[Floats, Floats]:
     return np.where(some, usual, 1.0), np.where(some, largest, 1.0)
 
 
+def pooled_moments(sent: Message, part: int) -> WindowMoments:
+    """Return the totals that the server sent, of the rows to learn from (0) or of all (1)."""
+    levels = sent["levels"][part] if "levels" in sent else None
+    return WindowMoments.unpack(sent["products"][part], sent["counts"][part], sent.get("lacked"), levels)
+
+
 def own_part(message: Message, sent: Message, prepared: NamedRows) -> WindowMoments:
     """Return the moments of all rows that a client sent, of the features it has measured."""
     _, own = prepared.among(json.loads(sent["features"]))
     return WindowMoments.unpack(message["products"][1], message["counts"][1]).take(own)
 
 
-def _require_usable(sums: Mapping[str, Floats], priors: Sequence[Any]) -> None:
+def _require_usable(sums: Mapping[str, Floats], lacked: NDArray[np.intp], priors: Sequence[Any]) -> None:
     """Fail at the server where clients would fail with these sums, so that whose part makes them so is found."""
-    for triangle, count in zip(sums["products"], sums["counts"], strict=True):
+    for part in range(2):
         for prior in priors:
-            Gaussian.of(WindowMoments.unpack(triangle, count), prior)
+            Gaussian.of(pooled_moments(Message({**sums, "lacked": lacked}), part), prior)
 
 
 def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: int | None) -> MomentsMemory:
@@ -582,7 +604,7 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
         return replace(memory, sent=None)
     rows = rows.calmed()
     units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
-    first, total = (WindowMoments.unpack(*both) for both in zip(sent["products"], sent["counts"], strict=True))
+    first, total = (pooled_moments(sent, part) for part in range(2))
     common = len(total.products)
 
     def calibrated(judge: Gaussian) -> Calibration:
@@ -639,7 +661,8 @@ def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, An
     moving = np.flatnonzero(steps > 0)
     octave = np.floor(np.log2(steps[moving])).astype(np.intp) + OCTAVES // 2
     votes[moving, octave.clip(0, OCTAVES - 1)] = 1.0
-    return {**whole, **both, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
+    lacks = np.where(np.isin(np.arange(count), own), 0.0, 1.0)
+    return {**whole, **both, "lacks": lacks, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
 
 
 def _sums(
@@ -650,8 +673,7 @@ def _sums(
     parts = [WindowMoments.none(window, count)] * 2
     for part in range(2 if len(own) else 0):
         if "products" in sent:
-            pooled = WindowMoments.unpack(sent["products"][part], sent["counts"][part])
-            models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
+            models.append(Gaussian.of(pooled_moments(sent, part).take(own), PRIORS[USUAL]))
         else:
             sums = (sent[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))
             models.append(seriesmoments.first_guess(units, *sums))
@@ -659,4 +681,5 @@ def _sums(
         first = models[0].expect(kept, window)
         again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first
         parts = [each.embed(own, count) for each in (first, again + models[1].expect(held, window))]
-    return {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}
+    found = {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}
+    return found | ({"levels": np.stack([p.levels_with(sent["lacked"]) for p in parts])} if "lacked" in sent else {})
