@@ -51,6 +51,7 @@ from cotempo.series.filling.limits import Limits
 from cotempo.series.fitted import MOST_SHOWN, FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.lacked import recentre
 from cotempo.series.moments.marginals import Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
@@ -91,7 +92,7 @@ class MomentsState:
     parts: of the rows to learn from, which are judged on the others, and of all rows. `sweep` is how often moments were
     summed, and `prior` which of `PRIORS` was chosen. `usual` is the usual step of the median client, empty unless some
     clients' are far larger: these leave the feature out of the sums. `lacked` are the features that some clients
-    lack, and `levels` as of `WindowMoments`, in two parts.
+    lack, `levels` as of `WindowMoments`, in two parts, and `means` as of `recentre`.
     """
 
     features: tuple[str, ...]
@@ -108,6 +109,7 @@ class MomentsState:
     usual: Floats = field(default_factory=lambda: np.zeros(0))
     lacked: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     levels: Floats = field(default_factory=lambda: np.zeros((2, 0, 0, 0)))
+    means: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def moments(self) -> WindowMoments:
@@ -291,17 +293,22 @@ class FedMoments(Method):
             units = find_units(total["counts"], total["sums"], pairs[1], steps[1])
             for part in range(2):  # as clients will do: it fails here if it would fail there
                 seriesmoments.first_guess(units, pairs[part], steps[part])
-            lacked = np.flatnonzero((total["lacks"] > 0) & (total["counts"] > 0))
-            found = replace(
-                state, units=units, pairs=pairs, steps=steps, incomplete=total["incomplete"] > 0, lacked=lacked
-            )
+            having = total["having"]
+            lacked = np.flatnonzero((having[0].diagonal() > 0) & (having[2].diagonal() > 0))
+            incomplete = total["incomplete"] > 0 or len(lacked) > 0
+            found = replace(state, units=units, pairs=pairs, steps=steps, incomplete=incomplete)
+            found = replace(found, lacked=lacked, means=having[1] / np.maximum(having[0], 1.0))
             return replace(found, phase="moments"), {}
         if state.phase == "moments":
             last = state.sweep + 1 == len(self._windows(state))
             sums = {name: total[name] for name in ("products", "counts", *(["levels"] if len(state.lacked) else []))}
             _require_usable(sums, state.lacked, [*PRIORS] if last else [PRIORS[USUAL]])
             rows = float(sums["counts"][1].max(initial=0.0))
-            return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
+            units = state.units
+            if not last and len(state.lacked):
+                units = recentre(units, pooled_moments(Message({**sums, "lacked": state.lacked}), 1), state.means)
+            found = replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, units=units, **sums)
+            return found, {"rows": rows}
         prior = model_choice.choose(total["errors"], total["cells"])
         return replace(state, phase="compare", prior=prior), {"prior": float(prior)}
 
@@ -322,7 +329,7 @@ class FedMoments(Method):
                 "sums": Spec((count,), description="their sums"),
                 "pairs": counts((2, count, count), f"how often two features moved {PARTS}"),
                 "steps": Spec((2, count, count), description="sums of products of these moves"),
-                "lacks": Spec((count,), low=0, high=1, description="which features you have not measured"),
+                "having": Spec((3, count, count), description="again for each feature, if you have it; and which you lack"),
                 "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
                 "votes": Spec(
                     (count, OCTAVES),
@@ -379,8 +386,8 @@ def _scatter_of_steps(message: Message) -> dict[str, Floats]:
     size = np.sqrt(np.maximum(np.diagonal(message["steps"], axis1=1, axis2=2), 0.0))
     rows = _most_counted(message)
     return {
-        "counts": np.full(message["counts"].shape, rows), "lacks": np.ones(message["lacks"].shape), "pairs": np.full(message["pairs"].shape, rows),
-        "steps": size[:, :, None] * size[:, None], "alike step": np.array([SIZES]),
+        "counts": np.full(message["counts"].shape, rows), "pairs": np.full(message["pairs"].shape, rows),
+        "steps": size[:, :, None] * size[:, None], "having": np.abs(message["having"]) + 1.0, "alike step": np.array([SIZES]),
     }  # fmt: skip
 
 
@@ -661,8 +668,9 @@ def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, An
     moving = np.flatnonzero(steps > 0)
     octave = np.floor(np.log2(steps[moving])).astype(np.intp) + OCTAVES // 2
     votes[moving, octave.clip(0, OCTAVES - 1)] = 1.0
-    lacks = np.where(np.isin(np.arange(count), own), 0.0, 1.0)
-    return {**whole, **both, "lacks": lacks, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
+    has = np.isin(np.arange(count), own)[:, None]
+    having = np.stack([has * whole["counts"], has * whole["sums"], np.eye(count) * ~has])
+    return {**whole, **both, "having": having, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
 
 
 def _sums(

@@ -13,6 +13,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from cotempo.series.filling.factor_models import nearest_correlation
+from cotempo.series.moments.lacked import join_levels
 from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
@@ -22,7 +23,6 @@ EIGENVALUE_FLOOR = 1e-2
 JITTER, CONSTANT_VARIANCE = 1e-8, 1e-6
 LEVEL_WINDOWS = 10_000
 MOST_CELLS = 2000  # of a stretch around a long gap
-EQUAL = 1 - 1e-9  # counts that are equal but for rounding
 
 
 class WalkPrior(NamedTuple):
@@ -251,7 +251,7 @@ def _lagged(white: Floats, weights: Floats) -> Floats:
 def mean_products(moments: WindowMoments) -> Floats:
     """Return mean products ``(window, features, window, features)``, made positive definite.
 
-    Levels of such features are compared as far as `_join_levels` can: they wander too far for windows of different
+    Levels of such features are compared as far as `join_levels` can: they wander too far for windows of different
     clients to tell their distance. Each feature's own moments stand; between features correlations are moved to the
     nearest that fit together.
     """
@@ -265,7 +265,7 @@ def mean_products(moments: WindowMoments) -> Floats:
     np.fill_diagonal(apart, val=False)
     found[1][apart[:, None, :].repeat(window, axis=1)] = 0.0
     found[:, :, 1][apart[None].repeat(window, axis=0)] = 0.0
-    _join_levels(found, moments)
+    join_levels(found, moments)
     roots = np.zeros_like(found)
     for column in range(features):
         table = found[:, column, :, column]
@@ -276,35 +276,3 @@ def mean_products(moments: WindowMoments) -> Floats:
     white = np.linalg.inv(root)
     near = nearest_correlation(white @ found.reshape(root.shape) @ white.T, EIGENVALUE_FLOOR)
     return np.asarray(root @ near @ root.T).reshape(found.shape)
-
-
-def _join_levels(found: Floats, moments: WindowMoments) -> None:
-    r"""Put mean products of levels that some clients lack into `found`, where windows that have them say so.
-
-    .. math:: \ell_f = b^T \ell + e
-
-    with the levels :math:`\ell` that all such windows have, and :math:`b` by least squares over these windows alone.
-    All windows say how these levels vary, and so how :math:`\ell_f` does.
-    """
-    counts, own = moments.counts, moments.counts.diagonal()
-    done = [int(place) for place in np.flatnonzero(own >= own.max() * EQUAL)]
-    for row in sorted(range(len(moments.lacked)), key=lambda row: -own[moments.lacked[row]]):
-        feature, table = int(moments.lacked[row]), moments.levels[row]
-        known = [place for place in done if place != feature and counts[feature, place] >= own[feature] * EQUAL]
-        if feature in done or not known or own[feature] <= 0 or table[feature, feature] <= 0:
-            continue
-        among, with_it = table[np.ix_(known, known)], table[known, feature]
-        size = np.where(among.diagonal() > 0, among.diagonal(), 1.0)
-        weights = np.linalg.solve(among + np.diag(size * len(known) / own[feature]), with_it)
-        left = max(table[feature, feature] - weights @ (2 * with_it - among @ weights), 0.0) / own[feature]
-        joined = np.tensordot(weights, found[1, known], axes=1)  # (window, features)
-        variance = weights @ joined[1, known] + left
-        scale = np.sqrt(variance / found[1, feature, 1, feature])
-        between = np.tensordot(found[1][known][:, :, known], weights, axes=1)  # levels of known, steps of the feature
-        for place in range(len(found)):
-            found[1, feature, place, known] = found[place, known, 1, feature] = joined[place, known]
-            if place != 1:
-                found[1, known, place, feature] = found[place, feature, 1, known] = between[:, place]
-        found[1, feature, :, feature] *= scale
-        found[:, feature, 1, feature] *= scale
-        done.append(feature)
