@@ -51,7 +51,7 @@ from cotempo.series.filling.limits import Limits
 from cotempo.series.fitted import MOST_SHOWN, FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.lacked import recentre
+from cotempo.series.moments.lacked import levels_of, recentre
 from cotempo.series.moments.marginals import Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
@@ -690,4 +690,8 @@ def _sums(
         again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first
         parts = [each.embed(own, count) for each in (first, again + models[1].expect(held, window))]
     found = {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}
-    return found | ({"levels": np.stack([p.levels_with(sent["lacked"]) for p in parts])} if "lacked" in sent else {})
+    if "lacked" not in sent:
+        return found
+    both = (kept.values, np.concatenate([kept.values, held.values]))
+    levels = [levels_of(part, own, sent["lacked"], values) for part, values in zip(parts, both, strict=True)]
+    return {**found, "levels": np.stack(levels)}

@@ -50,13 +50,14 @@ def read_series(
     decimal
         The sign before decimals, ``","`` or ``"."``, by default guessed for files; the other one marks thousands.
     ambiguous
-        As in `read_events`. Rows that have both hours are told apart by their order with pandas, before:
-        ``time.dt.tz_localize("Europe/Berlin", ambiguous="infer")``.
+        As in `read_events`, for an hour that clocks repeat where not both are there; rows that have both are told
+        apart by their order.
     resample
         Take means over so long, such as ``"1h"``, as `Series.resample` does, so that rows are equally far apart at all
         clients; or that by client, for these only. Rows of the same time are refused without it, but for equal ones.
     replace_signs
-        Numbers that texts stand for, such as ``{"<0,1": 0.05}`` for what is below a limit of detection.
+        Numbers that texts stand for, such as ``{"<0,1": 0.05}`` for what is below a limit of detection, or
+        ``{"ON": 1, "OFF": 0}``.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def read_series(
     Series(2 rows, 1 sequence, features pulse)
     """
     signs = replace_signs or {}
-    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous, signs)
+    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous, signs, ordered=True)
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, resample))
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)
@@ -161,5 +162,7 @@ def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> N
 def _is_prose(sheet: Sheet, name: str) -> bool:
     """Return whether the first cells of a column are texts of several words or of a script without spaces."""
     cells = [str(cell) for cell in sheet.columns[name].slice(0, 50).to_pylist() if cell is not None]
-    wordy = [len(cell.split()) >= LEAST_WORDS or len(cell) >= LEAST_LETTERS for cell in cells]
+    long = [len(cell.split()) >= LEAST_WORDS or len(cell) >= LEAST_LETTERS for cell in cells]
+    # A date with its time has as many letters, but they are digits.
+    wordy = [is_long and 2 * sum(map(str.isalpha, cell)) > len(cell) for cell, is_long in zip(cells, long, strict=True)]
     return is_text(sheet.columns[name].type) and sum(wordy) > len(wordy) / 2

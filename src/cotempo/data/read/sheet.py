@@ -48,6 +48,7 @@ class Reading:
     decimal: str = ""  # the sign before decimals; guessed if empty
     ambiguous: str = ""  # which hour is meant, "first" or "second", where clocks repeat one; refused if empty
     replace_signs: Mapping[str, float] = field(default_factory=dict)  # numbers that texts stand for
+    ordered: bool = False  # rows of a sequence follow each other in time, which tells a repeated hour apart
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
     seen: set[str] = field(default_factory=set)  # names of columns in any source
@@ -345,7 +346,7 @@ class Sheet:
         wrong = [text for text in distinct.to_pylist() if _cast(pa.array([text], distinct.type), kind) is None]
         found = compute.is_in(texts, value_set=pa.array(wrong, distinct.type))
         rows, given = np.flatnonzero(found.to_numpy()), self.columns[column]
-        advice = advise([given[row].as_py().strip() for row in rows[:100].tolist()]) if advise else ""
+        advice = advise([text.strip() for text in wrong[:100]]) if advise else ""
         self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}{advice}", column)
         return compute.if_else(found, None, texts).cast(kind), rows
 

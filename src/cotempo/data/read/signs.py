@@ -51,8 +51,10 @@ def other_signs(column: str, texts: list[str]) -> str:
     below = {sign: half for sign in signs if (half := _half_limit(sign)) is not None}
     if below and len(below) <= MOST_SIGNS:
         return f"; pass replace_signs={below}, for half of a limit of detection, or without={[column]}"
-    missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
-    return f"; pass {missing}without={[column]}"
+    if len(signs) > MOST_SIGNS:
+        return f"; pass without={[column]}"
+    numbers = "{" + ", ".join(f"{sign!r}: ..." for sign in signs) + "}"
+    return f"; pass missing={signs} if that means missing, replace_signs={numbers} for numbers, or without={[column]}"
 
 
 def is_repeat(column: str) -> bool:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cotempo.series.moments.moments import Units, WindowMoments
 from cotempo.typing import Floats
 
+ROWS_EACH = 10  # rows without gaps for each feature, for least squares
 EQUAL = 1 - 1e-9  # counts that are equal but for rounding
 
 
@@ -36,6 +38,20 @@ def join_levels(found: Floats, moments: WindowMoments) -> None:
         scale = np.sqrt(variance / found[1, feature, 1, feature])
         found[1, feature, :, feature] *= scale
         found[:, feature, 1, feature] *= scale
+
+
+def levels_of(moments: WindowMoments, own: NDArray[np.intp], lacked: NDArray[np.intp], values: Floats) -> Floats:
+    """Return a client's products of levels for each feature that some lack, as `WindowMoments` has them.
+
+    Rows without gaps say them best: where a long gap is filled at first, little is known of the level in it.
+    """
+    found = moments.levels_with(lacked)
+    whole = values[~np.isnan(values).any(axis=1)]
+    if len(whole) < ROWS_EACH * max(len(own), 1):
+        return found
+    products = np.zeros_like(moments.counts)
+    products[np.ix_(own, own)] = whole.T @ whole * (moments.counts.max() / len(whole))
+    return np.asarray(np.isin(lacked, own)[:, None, None] * products)
 
 
 def recentre(units: Units, moments: WindowMoments, means: Floats) -> Units:
