@@ -329,7 +329,9 @@ class FedMoments(Method):
                 "sums": Spec((count,), description="their sums"),
                 "pairs": counts((2, count, count), f"how often two features moved {PARTS}"),
                 "steps": Spec((2, count, count), description="sums of products of these moves"),
-                "having": Spec((3, count, count), description="again for each feature, if you have it; and which you lack"),
+                "having": Spec(
+                    (3, count, count), description="again for each feature, if you have it; and which you lack"
+                ),
                 "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
                 "votes": Spec(
                     (count, OCTAVES),
@@ -387,8 +389,15 @@ def _scatter_of_steps(message: Message) -> dict[str, Floats]:
     rows = _most_counted(message)
     return {
         "counts": np.full(message["counts"].shape, rows), "pairs": np.full(message["pairs"].shape, rows),
-        "steps": size[:, :, None] * size[:, None], "having": np.abs(message["having"]) + 1.0, "alike step": np.array([SIZES]),
+        "steps": size[:, :, None] * size[:, None], "having": _sizes_of_having(message, rows),
+        "alike step": np.array([SIZES]),
     }  # fmt: skip
+
+
+def _sizes_of_having(message: Message, rows: float) -> Floats:
+    """Return how far these may be apart: a client sends none of a feature that it lacks."""
+    sizes = np.broadcast_to(np.abs(message["sums"]), message["having"].shape[1:])
+    return np.stack([np.full(sizes.shape, rows), sizes, np.ones(sizes.shape)])
 
 
 def _usual_windows(message: Message, features: int) -> dict[str, Floats]:
@@ -669,7 +678,8 @@ def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, An
     octave = np.floor(np.log2(steps[moving])).astype(np.intp) + OCTAVES // 2
     votes[moving, octave.clip(0, OCTAVES - 1)] = 1.0
     has = np.isin(np.arange(count), own)[:, None]
-    having = np.stack([has * whole["counts"], has * whole["sums"], np.eye(count) * ~has])
+    lacks = np.eye(count) * ~has * (len(own) > 0)  # a client without rows lacks nothing
+    having = np.stack([has * whole["counts"], has * whole["sums"], lacks])
     return {**whole, **both, "having": having, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
 
 

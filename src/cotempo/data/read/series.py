@@ -73,7 +73,9 @@ def read_series(
     Series(2 rows, 1 sequence, features pulse)
     """
     signs = replace_signs or {}
-    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous, signs, ordered=True)
+    reading = Reading(
+        columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous, signs, ordered=True
+    )
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, resample))
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)

@@ -1,9 +1,9 @@
 r"""Features that some clients lack: those who have them say what they have to do with the others.
 
-.. math:: \\ell_f = b^T \\ell + e
+.. math:: \ell_f = b^T \ell + e
 
-with the levels :math:`\\ell` of features that all windows with :math:`f` have, and :math:`b` by least squares over these
-windows alone. What all windows say of :math:`\\ell` then tells how :math:`\\ell_f` varies and where it lies.
+with the levels :math:`\ell` of features that all windows with :math:`f` have, and :math:`b` by least squares over
+these windows alone. What all windows say of :math:`\ell` then tells how :math:`\ell_f` varies and where it lies.
 """
 
 from __future__ import annotations
