@@ -126,5 +126,5 @@ def test_on_and_off_as_texts_and_times_are_said_in_the_words_of_a_plant(tmp_path
     with pytest.raises(DataError) as found:
         ct.read_series(path)
     assert "posts" not in str(found.value)
-    with pytest.raises(DataError, match=r"replace_signs=\{'OFF': \.\.\., 'ON': \.\.\.\} for numbers"):
+    with pytest.raises(DataError, match=r"pass replace_signs=\{'OFF': 0, 'ON': 1\}, or without="):
         ct.read_series(pd.DataFrame({"time": range(121), "pump": ["OFF"] * 120 + ["ON"]}))

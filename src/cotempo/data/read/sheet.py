@@ -346,7 +346,8 @@ class Sheet:
         wrong = [text for text in distinct.to_pylist() if _cast(pa.array([text], distinct.type), kind) is None]
         found = compute.is_in(texts, value_set=pa.array(wrong, distinct.type))
         rows, given = np.flatnonzero(found.to_numpy()), self.columns[column]
-        advice = advise([text.strip() for text in wrong[:100]]) if advise else ""
+        written = compute.unique(given.filter(found)).slice(0, 100).to_pylist()
+        advice = advise([text.strip() for text in written]) if advise else ""
         self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}{advice}", column)
         return compute.if_else(found, None, texts).cast(kind), rows
 
