@@ -63,3 +63,11 @@ def test_nothing_more_is_sent_of_features_that_all_have():
     fitted = ct.FedMoments(window=6).fit(ct.read_series(plants()), progress=False)
     assert not len(fitted.state.lacked)
     assert not fitted.state.levels.size
+
+
+def test_a_plant_is_not_suspected_for_what_it_lacks():
+    truth = plants((0.0,) * 6)
+    clients = ct.read_series(truth | {"p3": truth["p3"].drop(columns="y")})
+    fitted = ct.FedMoments(window=6).fit(clients, progress=False)
+    assert not fitted.failures
+    assert error(fitted.pooled("p0"), clients["p3"], truth["p3"]["y"], slice(None)) < 0.6

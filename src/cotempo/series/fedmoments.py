@@ -79,6 +79,7 @@ PARTS = "in four fifths of your rows and in all"
 MOST_TIMES = 16.0  # the step of the median client: a client that moves farther would drown the others
 OCTAVES = 128
 SIZES = 2.3  # screening: logarithms of usual steps of honest clients may be so far apart, ten times; of levels twice so
+FREE = 1e200  # a field that is not screened
 HARM = 1.1  # times the error alone
 ODD, FEWEST_BESIDE = 0.5, 3  # difference of a correlation from most clients' that is odd, of so many that have it
 COMMON_MUST = "every client must have this common feature; a column of missing values will do"
@@ -389,15 +390,9 @@ def _scatter_of_steps(message: Message) -> dict[str, Floats]:
     rows = _most_counted(message)
     return {
         "counts": np.full(message["counts"].shape, rows), "pairs": np.full(message["pairs"].shape, rows),
-        "steps": size[:, :, None] * size[:, None], "having": _sizes_of_having(message, rows),
-        "alike step": np.array([SIZES]),
+        "steps": _sizes(message["steps"], size[:, :, None] * size[:, None]), "having": np.full(message["having"].shape, FREE),
+        "sums": _sizes(message["sums"], np.zeros(message["sums"].shape)), "alike step": np.array([SIZES]),
     }  # fmt: skip
-
-
-def _sizes_of_having(message: Message, rows: float) -> Floats:
-    """Return how far these may be apart: a client sends none of a feature that it lacks."""
-    sizes = np.broadcast_to(np.abs(message["sums"]), message["having"].shape[1:])
-    return np.stack([np.full(sizes.shape, rows), sizes, np.ones(sizes.shape)])
 
 
 def _usual_windows(message: Message, features: int) -> dict[str, Floats]:
@@ -419,7 +414,7 @@ def _scatter_of_windows(message: Message) -> dict[str, Floats]:
     rows, columns = np.triu_indices(side)
     size = np.sqrt(products[:, diagonal].clip(0))
     return {
-        "products": size[:, rows] * size[:, columns],
+        "products": _sizes(products, size[:, rows] * size[:, columns]),
         "counts": np.full(message["counts"].shape, _most_counted(message)),
         "alike step": np.array([SIZES]),
         "alike level": np.array([2 * SIZES]),
@@ -429,7 +424,12 @@ def _scatter_of_windows(message: Message) -> dict[str, Floats]:
 def _sizes_of_levels(message: Message) -> Floats:
     """Return how far products of levels may be apart."""
     size = np.sqrt(np.diagonal(message["levels"], axis1=2, axis2=3).clip(0))
-    return np.asarray(size[..., :, None] * size[..., None, :])
+    return _sizes(message["levels"], size[..., :, None] * size[..., None, :])
+
+
+def _sizes(values: Floats, sizes: Floats) -> Floats:
+    """Return how far values may be apart: nothing, as of a feature that a client lacks, does no harm."""
+    return np.asarray(np.where(values == 0, FREE, sizes))
 
 
 class FittedMoments(FittedOwners):
