@@ -390,7 +390,8 @@ def _scatter_of_steps(message: Message) -> dict[str, Floats]:
     rows = _most_counted(message)
     return {
         "counts": np.full(message["counts"].shape, rows), "pairs": np.full(message["pairs"].shape, rows),
-        "steps": _sizes(message["steps"], size[:, :, None] * size[:, None]), "having": np.full(message["having"].shape, FREE),
+        "steps": _sizes(message["steps"], size[:, :, None] * size[:, None]),
+        "having": np.full(message["having"].shape, FREE),
         "sums": _sizes(message["sums"], np.zeros(message["sums"].shape)), "alike step": np.array([SIZES]),
     }  # fmt: skip
 
