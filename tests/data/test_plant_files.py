@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cotempo as ct
@@ -91,3 +92,39 @@ def test_rows_of_one_time_are_refused_with_a_remedy_which_works(tmp_path: Path):
         for resample in ("1min", {"ulm": "1min"}):
             table = ct.read_series(path, columns=NAMES, resample=resample)["ulm"]
             assert table.values.tolist() == [[1.0, 2.5], [5.0, 3.0], [4.0, 2.5]]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("step", ["10min", "1h"])
+@pytest.mark.parametrize("ambiguous", ["", "first"])
+def test_the_hour_that_clocks_repeat_is_told_apart_by_the_order_of_rows(step: str, order: int, ambiguous: str):
+    time = pd.date_range("2025-10-25", "2025-10-27", freq=step, tz="Europe/Berlin")
+    local = pd.DataFrame({"time": time.strftime("%Y-%m-%d %H:%M"), "flow": np.arange(float(len(time)))})[::order]
+    frame = pd.concat([local.assign(client=name) for name in "ab"])
+    with pytest.warns(UserWarning, match="repeat in autumn is there twice: told apart by the order of rows"):
+        found = ct.read_series(frame, zone="Europe/Berlin", unit="h", ambiguous=ambiguous)
+    for name in "ab":
+        back = found[name].to_frame()
+        assert (pd.DatetimeIndex(back["time"]) == time).all()
+        assert back["flow"].tolist() == list(range(len(time)))
+
+
+@pytest.mark.parametrize("kind", ["one hour only", "a row twice"])
+def test_a_repeated_hour_that_order_does_not_tell_apart_is_refused(kind: str):
+    time = pd.date_range("2025-10-25", "2025-10-27", freq="10min", tz="Europe/Berlin")
+    local = pd.DataFrame({"time": time.strftime("%Y-%m-%d %H:%M"), "flow": np.arange(float(len(time)))})
+    local = local[~local["time"].duplicated()]
+    if kind == "a row twice":
+        local = pd.concat([local, local[local["time"] == "2025-10-26 02:20"]]).sort_index()
+    with pytest.raises(DataError, match="clocks repeat the hour"):
+        ct.read_series(local, zone="Europe/Berlin")
+
+
+def test_on_and_off_as_texts_and_times_are_said_in_the_words_of_a_plant(tmp_path: Path):
+    path = write(tmp_path / "ulm.csv", rows(["OFF"] * 120 + ["ON"]), head="Zeitstempel;Pumpe;Druck")
+    path.write_text(path.read_text().replace("T00:", "T00:00.").replace("2025-10-06T00:00.", "2025-10-06 00:"))
+    with pytest.raises(DataError) as found:
+        ct.read_series(path)
+    assert "posts" not in str(found.value)
+    with pytest.raises(DataError, match=r"pass replace_signs=\{'OFF': 0, 'ON': 1\}, or without="):
+        ct.read_series(pd.DataFrame({"time": range(121), "pump": ["OFF"] * 120 + ["ON"]}))

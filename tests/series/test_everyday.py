@@ -354,3 +354,13 @@ def test_steps_that_differ_by_more_than_a_twentieth_are_warned_of(minutes: float
     assert any("no common step" in str(each.message) for each in found) == warned
     if minutes == 15:
         assert told[0].endswith('resample="0.5h"')
+
+
+@pytest.mark.parametrize("unit", ["s", "h", "D"])
+def test_times_of_a_forecast_are_as_whole_as_those_learned_from(unit):
+    time = pd.date_range("2025-03-24", periods=600, freq="5min", tz="Europe/Berlin")
+    values = np.sin(np.arange(600) / 9) + np.random.default_rng(0).normal(size=600)
+    series = ct.read_series({"plant": pd.DataFrame({"a": values}, index=time)}, unit=unit)["plant"]
+    ahead = ct.SeriesMoments(window=8).fit(series).forecast(series, 72).to_frame()
+    expected = pd.date_range(time[-1], periods=73, freq="5min")[1:]
+    assert (pd.DatetimeIndex(ahead["time"]) == expected).all()

@@ -132,6 +132,24 @@ def calm(values: Floats, ends: Sequence[int]) -> Floats:
     return np.where((found < ranges[0]) | (found > ranges[1]), np.nan, found)
 
 
+def spikes(values: Floats, ends: Sequence[int]) -> NDArray[np.bool_]:
+    """Return cells ``(rows, features)`` that are far off for fewer rows than a stuck sensor is: no state of a plant.
+
+    Examples
+    --------
+    >>> np.flatnonzero(spikes(np.array([*np.arange(30.0), 1e6, 1e6, *np.full(20, -1e6)])[:, None], [52])).tolist()
+    [30, 31]
+    """
+    found = np.zeros(values.shape, dtype=bool)
+    for column, part in enumerate(values.T):
+        low, high = usual_range(part)
+        far = np.flatnonzero((part < low) | (part > high))
+        piece = np.searchsorted(np.asarray(ends), far, side="right")
+        for run in np.split(far, np.flatnonzero((np.diff(far) > 1) | (np.diff(piece) > 0)) + 1):
+            found[run, column] = len(run) < SHORTEST_STUCK
+    return found
+
+
 def say_far_off(values: Floats) -> list[str]:
     """Return in words which values of a column are far from all others."""
     low, high = usual_range(values)

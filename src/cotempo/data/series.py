@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription, step_text
-from cotempo.data.faults import find_stuck, say_counter, say_far_off, stuck_cells
+from cotempo.data.faults import find_stuck, say_counter, say_far_off, spikes, stuck_cells
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError, nearest
@@ -347,6 +347,10 @@ class Series(Table):
     def without_stuck(self) -> Self:
         """Return the table with the cells in which a column repeats one value for long missing, but for the first."""
         return replace(self, values=np.where(stuck_cells(self.values, self._ends), np.nan, self.values))
+
+    def without_spikes(self) -> Self:
+        """Return the table with values that are far from all others, for a few rows, missing."""
+        return replace(self, values=np.where(spikes(self.values, self._ends), np.nan, self.values))
 
     @property
     def _ends(self) -> list[int]:

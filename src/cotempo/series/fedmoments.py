@@ -51,6 +51,7 @@ from cotempo.series.filling.limits import Limits
 from cotempo.series.fitted import MOST_SHOWN, FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.lacked import levels_of, recentre
 from cotempo.series.moments.marginals import Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
@@ -78,6 +79,12 @@ PARTS = "in four fifths of your rows and in all"
 MOST_TIMES = 16.0  # the step of the median client: a client that moves farther would drown the others
 OCTAVES = 128
 SIZES = 2.3  # screening: logarithms of usual steps of honest clients may be so far apart, ten times; of levels twice so
+#: What moments of several clients tell of one that is unlike the others.
+ONE_OF_A_KIND = (
+    "If one site alone has a feature, or lacks one that all others have, what is said of sums over all sites tells the "
+    "means and variances of that site's rows."
+)
+FREE = 1e200  # a field that is not screened
 HARM = 1.1  # times the error alone
 ODD, FEWEST_BESIDE = 0.5, 3  # difference of a correlation from most clients' that is odd, of so many that have it
 COMMON_MUST = "every client must have this common feature; a column of missing values will do"
@@ -90,7 +97,8 @@ class MomentsState:
     `products` and `counts` (as `WindowMoments.pack` returns them) and `pairs` and `steps` (as of `sum_units`) have two
     parts: of the rows to learn from, which are judged on the others, and of all rows. `sweep` is how often moments were
     summed, and `prior` which of `PRIORS` was chosen. `usual` is the usual step of the median client, empty unless some
-    clients' are far larger: these leave the feature out of the sums.
+    clients' are far larger: these leave the feature out of the sums. `lacked` are the features that some clients
+    lack, `levels` as of `WindowMoments`, in two parts, and `means` as of `recentre`.
     """
 
     features: tuple[str, ...]
@@ -105,11 +113,14 @@ class MomentsState:
     prior: int = USUAL
     joining: Joining = field(default_factory=Joining)
     usual: Floats = field(default_factory=lambda: np.zeros(0))
+    lacked: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    levels: Floats = field(default_factory=lambda: np.zeros((2, 0, 0, 0)))
+    means: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def moments(self) -> WindowMoments:
         """Return the sums over all rows."""
-        return WindowMoments.unpack(self.products[1], self.counts[1])
+        return WindowMoments.unpack(self.products[1], self.counts[1], self.lacked, self.levels[1])
 
 
 @dataclass(frozen=True)
@@ -231,6 +242,12 @@ class FedMoments(Method):
             return message, None
         return message, replace(memory, sent=own_part(message, question.common, prepared))
 
+    # Known to both sides.
+
+    def reveals(self) -> str:
+        """Tell when sums over one client's rows become known."""
+        return ONE_OF_A_KIND
+
     # At the server.
 
     def check(self, roster: Roster) -> None:
@@ -266,6 +283,8 @@ class FedMoments(Method):
             sent |= {"pairs": state.pairs, "steps": state.steps, "window": self._windows(state)[state.sweep]}
         if state.sweep:
             sent |= {"products": state.products, "counts": state.counts}
+        if len(state.lacked) and state.phase != "centre":
+            sent |= {"lacked": state.lacked} | ({"levels": state.levels} if state.sweep else {})
         if state.phase == "compare":
             sent |= {"prior": state.prior, "noised": not state.pairs.any()}
         return Ask(state.phase, cohort, Message(sent), ends_round=state.phase == "compare")
@@ -286,14 +305,22 @@ class FedMoments(Method):
             units = find_units(total["counts"], total["sums"], pairs[1], steps[1])
             for part in range(2):  # as clients will do: it fails here if it would fail there
                 seriesmoments.first_guess(units, pairs[part], steps[part])
-            found = replace(state, units=units, pairs=pairs, steps=steps, incomplete=total["incomplete"] > 0)
+            having = total["having"]
+            lacked = np.flatnonzero((having[0].diagonal() > 0) & (having[2].diagonal() > 0))
+            incomplete = total["incomplete"] > 0 or len(lacked) > 0
+            found = replace(state, units=units, pairs=pairs, steps=steps, incomplete=incomplete)
+            found = replace(found, lacked=lacked, means=having[1] / np.maximum(having[0], 1.0))
             return replace(found, phase="moments"), {}
         if state.phase == "moments":
             last = state.sweep + 1 == len(self._windows(state))
-            sums = {name: total[name] for name in ("products", "counts")}
-            _require_usable(sums, [*PRIORS] if last else [PRIORS[USUAL]])
+            sums = {name: total[name] for name in ("products", "counts", *(["levels"] if len(state.lacked) else []))}
+            _require_usable(sums, state.lacked, [*PRIORS] if last else [PRIORS[USUAL]])
             rows = float(sums["counts"][1].max(initial=0.0))
-            return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
+            units = state.units
+            if not last and len(state.lacked):
+                units = recentre(units, pooled_moments(Message({**sums, "lacked": state.lacked}), 1), state.means)
+            found = replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, units=units, **sums)
+            return found, {"rows": rows}
         prior = model_choice.choose(total["errors"], total["cells"])
         return replace(state, phase="compare", prior=prior), {"prior": float(prior)}
 
@@ -314,6 +341,9 @@ class FedMoments(Method):
                 "sums": Spec((count,), description="their sums"),
                 "pairs": counts((2, count, count), f"how often two features moved {PARTS}"),
                 "steps": Spec((2, count, count), description="sums of products of these moves"),
+                "having": Spec(
+                    (3, count, count), description="again for each feature, if you have it; and which you lack"
+                ),
                 "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
                 "votes": Spec(
                     (count, OCTAVES),
@@ -329,6 +359,9 @@ class FedMoments(Method):
                 "products": Spec((2, side * (side + 1) // 2), description=about),
                 "counts": counts((2, count, count), f"how many windows have both of two features, {PARTS}"),
             }
+            if many := len(state.lacked):
+                about = f"the same of levels in the same row, for each feature some lack, if you have it, {PARTS}"
+                fields["levels"] = Spec((2, many, count, count), description=about)
         elif phase == "choose":
             about = "sums of errors on measured cells hidden for the purpose, for each way of learning and kind of gap"
             fields = {
@@ -355,11 +388,18 @@ def _most_counted(message: Message) -> float:
 
 
 def _usual_steps(message: Message) -> dict[str, Floats]:
-    """Return the logarithm of a client's usual step, in the mean of its features."""
+    """Return the logarithm of a client's usual step, in the mean of its features, and that it says the same twice."""
     steps, pairs = (message[name][1].diagonal() for name in ("steps", "pairs"))
     moving = steps > 0
     usual = np.log(steps[moving] / np.maximum(pairs[moving], 1.0)) / 2
-    return {"step": np.array([usual.mean() if len(usual) else 0.0])}
+    again, totals, lacks = message["having"]
+    has = 1.0 - np.round(lacks.diagonal())[:, None]
+    wanted = has * message["counts"], has * message["sums"], np.eye(len(has)) * (1.0 - has)
+    apart = [
+        np.log1p(np.abs(got - want).max(initial=0.0) / (1.0 + np.abs(want).max(initial=0.0)))
+        for got, want in zip((again, totals, lacks), wanted, strict=True)
+    ]
+    return {"step": np.array([usual.mean() if len(usual) else 0.0]), "having": np.array(apart)}
 
 
 def _scatter_of_steps(message: Message) -> dict[str, Floats]:
@@ -368,7 +408,9 @@ def _scatter_of_steps(message: Message) -> dict[str, Floats]:
     rows = _most_counted(message)
     return {
         "counts": np.full(message["counts"].shape, rows), "pairs": np.full(message["pairs"].shape, rows),
-        "steps": size[:, :, None] * size[:, None], "alike step": np.array([SIZES]),
+        "steps": _sizes(message["steps"], size[:, :, None] * size[:, None]),
+        "having": np.full(message["having"].shape, FREE),
+        "sums": _sizes(message["sums"], np.zeros(message["sums"].shape)), "alike step": np.array([SIZES]),
     }  # fmt: skip
 
 
@@ -391,11 +433,22 @@ def _scatter_of_windows(message: Message) -> dict[str, Floats]:
     rows, columns = np.triu_indices(side)
     size = np.sqrt(products[:, diagonal].clip(0))
     return {
-        "products": size[:, rows] * size[:, columns],
+        "products": _sizes(products, size[:, rows] * size[:, columns]),
         "counts": np.full(message["counts"].shape, _most_counted(message)),
         "alike step": np.array([SIZES]),
         "alike level": np.array([2 * SIZES]),
-    }
+    } | ({"levels": _sizes_of_levels(message)} if "levels" in message else {})
+
+
+def _sizes_of_levels(message: Message) -> Floats:
+    """Return how far products of levels may be apart."""
+    size = np.sqrt(np.diagonal(message["levels"], axis1=2, axis2=3).clip(0))
+    return _sizes(message["levels"], size[..., :, None] * size[..., None, :])
+
+
+def _sizes(values: Floats, sizes: Floats) -> Floats:
+    """Return how far values may be apart: nothing, as of a feature that a client lacks, does no harm."""
+    return np.asarray(np.where(values == 0, FREE, sizes))
 
 
 class FittedMoments(FittedOwners):
@@ -533,9 +586,7 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
         return Message(_sums(kept, held, sent, units, own, len(names)))
-    return Message(
-        model_choice.try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held)
-    )
+    return Message(model_choice.try_priors(pooled_moments(sent, 0).take(own), held))
 
 
 def _alike(prepared: NamedRows, sent: Message) -> tuple[SeriesRows, NDArray[np.intp]]:
@@ -561,17 +612,23 @@ def read_votes(votes: Floats) -> tuple[Floats, Floats]:
     return np.where(some, usual, 1.0), np.where(some, largest, 1.0)
 
 
+def pooled_moments(sent: Message, part: int) -> WindowMoments:
+    """Return the totals that the server sent, of the rows to learn from (0) or of all (1)."""
+    levels = sent["levels"][part] if "levels" in sent else None
+    return WindowMoments.unpack(sent["products"][part], sent["counts"][part], sent.get("lacked"), levels)
+
+
 def own_part(message: Message, sent: Message, prepared: NamedRows) -> WindowMoments:
     """Return the moments of all rows that a client sent, of the features it has measured."""
     _, own = prepared.among(json.loads(sent["features"]))
     return WindowMoments.unpack(message["products"][1], message["counts"][1]).take(own)
 
 
-def _require_usable(sums: Mapping[str, Floats], priors: Sequence[Any]) -> None:
+def _require_usable(sums: Mapping[str, Floats], lacked: NDArray[np.intp], priors: Sequence[Any]) -> None:
     """Fail at the server where clients would fail with these sums, so that whose part makes them so is found."""
-    for triangle, count in zip(sums["products"], sums["counts"], strict=True):
+    for part in range(2):
         for prior in priors:
-            Gaussian.of(WindowMoments.unpack(triangle, count), prior)
+            Gaussian.of(pooled_moments(Message({**sums, "lacked": lacked}), part), prior)
 
 
 def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: int | None) -> MomentsMemory:
@@ -582,7 +639,7 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory, window: 
         return replace(memory, sent=None)
     rows = rows.calmed()
     units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
-    first, total = (WindowMoments.unpack(*both) for both in zip(sent["products"], sent["counts"], strict=True))
+    first, total = (pooled_moments(sent, part) for part in range(2))
     common = len(total.products)
 
     def calibrated(judge: Gaussian) -> Calibration:
@@ -639,7 +696,10 @@ def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, An
     moving = np.flatnonzero(steps > 0)
     octave = np.floor(np.log2(steps[moving])).astype(np.intp) + OCTAVES // 2
     votes[moving, octave.clip(0, OCTAVES - 1)] = 1.0
-    return {**whole, **both, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
+    has = np.isin(np.arange(count), own)[:, None]
+    lacks = np.eye(count) * ~has * (len(own) > 0)  # a client without rows lacks nothing
+    having = np.stack([has * whole["counts"], has * whole["sums"], lacks])
+    return {**whole, **both, "having": having, "incomplete": float(np.isnan(rows.values).any()), "votes": votes}
 
 
 def _sums(
@@ -650,8 +710,7 @@ def _sums(
     parts = [WindowMoments.none(window, count)] * 2
     for part in range(2 if len(own) else 0):
         if "products" in sent:
-            pooled = WindowMoments.unpack(sent["products"][part], sent["counts"][part])
-            models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
+            models.append(Gaussian.of(pooled_moments(sent, part).take(own), PRIORS[USUAL]))
         else:
             sums = (sent[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))
             models.append(seriesmoments.first_guess(units, *sums))
@@ -659,4 +718,9 @@ def _sums(
         first = models[0].expect(kept, window)
         again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first
         parts = [each.embed(own, count) for each in (first, again + models[1].expect(held, window))]
-    return {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}
+    found = {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}
+    if "lacked" not in sent:
+        return found
+    both = (kept.values, np.concatenate([kept.values, held.values]))
+    levels = [levels_of(part, own, sent["lacked"], values) for part, values in zip(parts, both, strict=True)]
+    return {**found, "levels": np.stack(levels)}

@@ -509,6 +509,10 @@ class FedTDD(SeriesSettings, Method):
 
     # The clients.
 
+    def reveals(self) -> str:
+        """Tell what sums of moments do."""
+        return fedmoments.ONE_OF_A_KIND if self.strategy.sums_moments else ""
+
     def prepare(self, table: Table) -> ClientData:
         """Cut a client's series into pieces, common features first, and refuse what cannot be learned from."""
         assert isinstance(table, Series)  # `check` saw the schema

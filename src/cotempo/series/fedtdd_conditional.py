@@ -88,6 +88,8 @@ class ConditionalDistiller(Distiller):
         moments = state.moments
         parts = {"features": json.dumps(moments.features), "prior": moments.prior}
         parts |= {"products": moments.products[1], "counts": moments.counts[1]}
+        if len(moments.lacked):
+            parts |= {"lacked": moments.lacked, "levels": moments.levels[1]}
         parts |= {"middle": moments.units.centre, "step": moments.units.step}
         return parts | ({"tokens": state.tokens.average} if self.method.token_steps else {})
 
@@ -97,7 +99,8 @@ class ConditionalDistiller(Distiller):
         own = np.array([names.index(name) for name in data.features], dtype=np.intp)
         units = Units(lesson["middle"], lesson["step"]).take(own)
         inner = Units(scale.apply(units.centre), 2 * units.step / (scale.high - scale.low))
-        moments = WindowMoments.unpack(lesson["products"], lesson["counts"]).take(own)
+        parts = (lesson["products"], lesson["counts"], lesson.get("lacked"), lesson.get("levels"))
+        moments = WindowMoments.unpack(*parts).take(own)
         return replace(memory, moments=MomentsStage(inner, Gaussian.of(moments, PRIORS[lesson["prior"]])))
 
     def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:

@@ -24,7 +24,7 @@ from cotempo.series.filling.limits import Limits
 from cotempo.series.filling.stages import Fills
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, as_series, need_count, usual_step
+from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, as_series, need_count, usual_step, whole_step
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
@@ -85,7 +85,8 @@ class FittedSeries(Saved, ABC):
 
         Values stay within the ends of a range that a feature often reaches and never passes, such as 0 of a flow, and
         one with two values, such as on and off, gets one of them.
-        Where a sensor is stuck, which is warned of, its cells tell nothing of the others, as they do not in learning.
+        Where a sensor is stuck, which is warned of, its cells tell nothing of the others, as they do not in learning;
+        nor does a spike, far from all other values for a few rows, which is kept.
 
         Parameters
         ----------
@@ -109,7 +110,7 @@ class FittedSeries(Saved, ABC):
         )
         table = told if fill_stuck else table
         warn_of_long_gaps(table, self.window)
-        found = self._impute(self.rows(told, columns), draws, levels, seed)
+        found = self._impute(self.rows(told.without_spikes(), columns), draws, levels, seed)
         kept = ~np.isnan(table.values)
         values = np.where(kept, table.values, put_back(found.values, columns))
         widths = np.where(kept, 0.0, put_back(found.widths, columns))
@@ -195,7 +196,7 @@ class FittedSeries(Saved, ABC):
         """
         levels, horizon = self._check(draws, level), self.timing.count_rows(horizon)
         table, length = self.table(series), HISTORY * self.window
-        past, longer = keep_last(table, length), keep_last(believed(table, "not looked at"), length)
+        past, longer = keep_last(table, length), keep_last(believed(table, "not looked at").without_spikes(), length)
         columns, count, found = self.columns(past), len(past.sequence_names()), []
         for first in range(0, horizon, self.window):
             steps = min(self.window, horizon - first)
@@ -381,7 +382,7 @@ def lengthen(series: Series, steps: int) -> tuple[Series, NDArray[np.bool_]]:
     """Return a series with so many missing rows after each sequence, and which rows these are."""
     parts = []
     for name, time, values in series.sequences():
-        step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
+        step = whole_step(float(np.median(np.diff(time))), series.unit) if len(time) > 1 else 1.0
         longer = np.concatenate([time, time[-1] + step * np.arange(1, steps + 1)])
         empty = np.concatenate([values, np.full((steps, values.shape[1]), np.nan)])
         parts.append((np.full(len(longer), name), longer, empty, np.arange(len(longer)) >= len(time)))

@@ -23,6 +23,7 @@ FEWEST_PIECES = 5
 PLACES = 8
 MEASURED = "at least one cell must be measured, all are missing; leave the column out"
 
+ROUNDING = 2e-6  # seconds by which the step of times since 1970 may be off, as float64
 WHOLE_ROWS = 0.01  # how far a duration may be from whole rows, as a share
 EXCERPT = 300  # rows of a series that figures show at most
 
@@ -161,6 +162,13 @@ def usual_step(times: Sequence[Floats]) -> float:
     """Return the lower median of the steps between times of one sequence, 0 where there are none."""
     steps = np.concatenate([np.zeros(0), *(np.diff(part) for part in times)])
     return float(np.quantile(steps, 0.5, method="lower")) if len(steps) else 0.0
+
+
+def whole_step(step: float, unit: str) -> float:
+    """Return a step in the unit of dates without the rounding of times since 1970, where it is whole milliseconds."""
+    size = UNITS.get(unit, 0.0)
+    whole = round(step * size, 3)
+    return whole / size if whole and abs(step * size - whole) < ROUNDING else step
 
 
 def excerpt(rows: SeriesRows) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet, is_text, seems_dates
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet, is_text
 from cotempo.data.read.signs import is_repeat
 from cotempo.data.read.times import TWICE_OR_NEVER
 from cotempo.data.series import Series
@@ -52,13 +52,14 @@ def read_series(
     decimal
         The sign before decimals, ``","`` or ``"."``, by default guessed for files; the other one marks thousands.
     ambiguous
-        As in `read_events`. Rows that have both hours are told apart by their order with pandas, before:
-        ``time.dt.tz_localize("Europe/Berlin", ambiguous="infer")``.
+        As in `read_events`, for an hour that clocks repeat where not both are there; rows that have both are told
+        apart by their order.
     resample
         Take means over so long, such as ``"1h"``, as `Series.resample` does, so that rows are equally far apart at all
         clients; or that by client, for these only. Rows of the same time are refused without it, but for equal ones.
     replace_signs
-        Numbers that texts stand for, such as ``{"<0,1": 0.05}`` for what is below a limit of detection.
+        Numbers that texts stand for, such as ``{"<0,1": 0.05}`` for what is below a limit of detection, or
+        ``{"ON": 1, "OFF": 0}``.
 
     Returns
     -------
@@ -74,7 +75,9 @@ def read_series(
     Series(2 rows, 1 sequence, features pulse)
     """
     signs = replace_signs or {}
-    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous, signs)
+    reading = Reading(
+        columns, unit, zone, date_format, limit, missing, without, decimal, ambiguous, signs, ordered=True
+    )
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, resample))
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)
@@ -94,9 +97,7 @@ def _read_sheet(sheet: Sheet, resample: Any) -> dict[str, Series]:
     features = [name for name in sheet.columns if name not in ("client", "sequence", "time")]
     if not features:
         sheet.note("a series must have at least one column besides client, sequence and time")
-    if "time" not in sheet.columns and (
-        posts := [name for name in features if _is_prose(sheet, name) and not seems_dates(sheet.columns[name])]
-    ):
+    if "time" not in sheet.columns and (posts := [name for name in features if _is_prose(sheet, name)]):
         sheet.note(f"a column 'text' must be there if these are posts; pass columns={{'text': {posts[0]!r}}}", "text")
     sheet.require("time")
     _refuse_long(sheet, features)

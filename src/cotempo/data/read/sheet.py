@@ -48,6 +48,7 @@ class Reading:
     decimal: str = ""  # the sign before decimals; guessed if empty
     ambiguous: str = ""  # which hour is meant, "first" or "second", where clocks repeat one; refused if empty
     replace_signs: Mapping[str, float] = field(default_factory=dict)  # numbers that texts stand for
+    ordered: bool = False  # rows of a sequence follow each other in time, which tells a repeated hour apart
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
     seen: set[str] = field(default_factory=set)  # names of columns in any source
@@ -260,7 +261,7 @@ class Sheet:
             advice = f"; the columns are: {given}" + ("" if wanted != name else f"; pass columns={{{name!r}: ...}}")
             # A column with a meaning of its own, such as time, is no misspelt text; and times look like dates.
             others = [column for column in present if column not in MEANINGS]
-            dates = [called.get(column, column) for column, values in self.columns.items() if seems_dates(values)]
+            dates = [called.get(column, column) for column, values in self.columns.items() if _seems_dates(values)]
             near = f" (did you mean {dates[0]!r}?)" if name == "time" and dates else nearest(wanted, others)
             if name == "time" and 2 * sum(map(looks_like_a_time, present)) > max(len(present), MANY_TIMES):
                 advice = "; are times the names of columns? transpose it, frame.set_index(...).T, and add a column time"
@@ -349,7 +350,8 @@ class Sheet:
         wrong = [text for text in distinct.to_pylist() if _cast(pa.array([text], distinct.type), kind) is None]
         found = compute.is_in(texts, value_set=pa.array(wrong, distinct.type))
         rows, given = np.flatnonzero(found.to_numpy()), self.columns[column]
-        advice = advise([given[row].as_py().strip() for row in rows[:100].tolist()]) if advise else ""
+        written = compute.unique(given.filter(found)).slice(0, 100).to_pylist()
+        advice = advise([text.strip() for text in written]) if advise else ""
         self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}{advice}", column)
         return compute.if_else(found, None, texts).cast(kind), rows
 
@@ -374,7 +376,7 @@ def _all_mappings(given: Mapping[str, Any]) -> bool:
     return bool(given) and all(isinstance(one, Mapping) for one in given.values())
 
 
-def seems_dates(values: pa.ChunkedArray) -> bool:
+def _seems_dates(values: pa.ChunkedArray) -> bool:
     """Return whether a column has dates, by its first cells."""
     if pa.types.is_temporal(values.type):
         return True

@@ -11,6 +11,11 @@ from cotempo.typing import Floats
 
 USUAL = ("", "na", "n/a", "nan", "null", "none")
 REPEATS = ("replicate", "repeat", "rep", "batch", "run", "plate", "experiment", "series", "subject", "patient")
+#: What switches are called, off and on; a column must have one of each.
+SWITCHES = (
+    ("off", "closed", "stopped", "stop", "false", "no", "aus", "zu", "nein"),
+    ("on", "open", "running", "run", "true", "yes", "ein", "an", "auf", "ja"),
+)
 MOST_SIGNS = 3  # different texts among the numbers of a column that may all mean missing
 
 
@@ -51,6 +56,9 @@ def other_signs(column: str, texts: list[str]) -> str:
     below = {sign: half for sign in signs if (half := _half_limit(sign)) is not None}
     if below and len(below) <= MOST_SIGNS:
         return f"; pass replace_signs={below}, for half of a limit of detection, or without={[column]}"
+    switch = {sign: place for place in range(2) for sign in signs if sign.lower() in SWITCHES[place]}
+    if len(switch) == len(signs) == 2 == len(set(switch.values())):
+        return f"; pass replace_signs={switch}, or without={[column]}"
     missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
     return f"; pass {missing}without={[column]}"
 

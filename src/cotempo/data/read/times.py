@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
+from numpy.typing import NDArray
 
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import quote
@@ -18,6 +19,7 @@ from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 TWICE_OR_NEVER = "had once"  # what local times must be
+GAP = 1.5  # usual steps; a longer one is a gap
 LAST_SECOND = 9.2e9  # nanoseconds since 1970 must fit into 64 bits
 TWITTER = "%a %b %d %H:%M:%S %z %Y"  # as platforms' interfaces write dates; pandas does not guess it
 ZONE = r"[T ]\d\d.*?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)$"
@@ -113,14 +115,63 @@ def _assume(sheet: Sheet, column: str, local: pa.ChunkedArray) -> pa.ChunkedArra
         "pass ambiguous='first' or 'second' to take all as of that hour, or write offsets, as 2025-10-26T02:30+01:00"
     )
     skipped = compute.not_equal(first, late).fill_null(False).to_numpy()
-    changed = skipped | (compute.not_equal(first, second).fill_null(False).to_numpy() & (not chosen))
+    twice_there = compute.not_equal(first, second).fill_null(False).to_numpy()
+    told, later = np.zeros((2, sheet.rows), dtype=bool)
+    if sheet.reading.ordered and twice_there.any():
+        ticks, shift = (
+            part.cast(pa.int64()).fill_null(0).to_numpy() for part in (local, compute.subtract(second, first))
+        )
+        told, later = tell_by_order(ticks, np.where(twice_there, shift, 0), _groups(sheet))
+        if told.any():
+            note = "the hour that clocks repeat in autumn is there twice: told apart by the order of rows"
+            sheet.reading.remark(note, sheet.client)
+    changed = skipped | (twice_there & ~told & (not chosen))
 
     def must(row: int) -> str:
         why = "clocks skip the hour: correct it" if skipped[row] else f"clocks repeat the hour: {twice}"
         return f"must be a time that {zone} {TWICE_OR_NEVER}; {why}, got {str(local[row].as_py())[:19]}"
 
     sheet.note_rows(np.flatnonzero(changed), must, column)
-    return (second if chosen == "second" else first).cast(pa.timestamp(local.type.unit, "UTC"))
+    found = compute.if_else(pa.array(later | (~told & (chosen == "second"))), second, first)
+    return found.cast(pa.timestamp(local.type.unit, "UTC"))
+
+
+def _groups(sheet: Sheet) -> Indices:
+    """Return a number for each row, the same for those of one client and sequence."""
+    codes = [
+        sheet.text(name).combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        for name in ("client", "sequence")
+        if name in sheet.columns
+    ]
+    table = np.stack([np.zeros(sheet.rows, dtype=np.int64), *codes])
+    return np.unique(table, axis=1, return_inverse=True)[1].ravel().astype(np.intp)
+
+
+def tell_by_order(ticks: NDArray[np.int64], shift: NDArray[np.int64], groups: Indices) -> NDArray[np.bool_]:
+    """Return which rows of a repeated hour their order tells apart, and which of them are the second, ``(2, rows)``.
+
+    Local times `ticks` go back once where the hour begins again, by `shift` less a usual step; `shift` is 0 for times
+    that are there once.
+
+    Examples
+    --------
+    >>> hour, again = [60, 80, 100, 60, 80, 100], [60] * 6
+    >>> tell_by_order(np.array([40, *hour, 120]), np.array([0, *again, 0]), np.zeros(8, int))[1].nonzero()[0].tolist()
+    [4, 5, 6]
+    """
+    found = np.zeros((2, len(ticks)), dtype=bool)
+    for group in np.unique(groups[shift > 0]):
+        rows = np.flatnonzero(groups == group)
+        if ticks[rows[0]] > ticks[rows[-1]]:
+            rows = rows[::-1]
+        steps, twice = np.diff(ticks[rows]), np.flatnonzero(shift[rows] > 0)
+        usual = np.median(steps) if len(steps) else 0
+        for run in np.split(twice, np.flatnonzero(np.diff(twice) > 1) + 1):
+            back = run[:-1][steps[run[:-1]] <= 0]
+            if len(back) == 1 and 0 < steps[back[0]] + shift[rows[back[0]]] <= GAP * usual:
+                found[0, rows[run]] = True
+                found[1, rows[run[run > back[0]]]] = True
+    return found
 
 
 def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:

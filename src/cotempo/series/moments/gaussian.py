@@ -13,6 +13,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from cotempo.series.filling.factor_models import nearest_correlation
+from cotempo.series.moments.lacked import join_levels
 from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
@@ -250,9 +251,9 @@ def _lagged(white: Floats, weights: Floats) -> Floats:
 def mean_products(moments: WindowMoments) -> Floats:
     """Return mean products ``(window, features, window, features)``, made positive definite.
 
-    Levels of such features are not compared: they wander too far for windows of different clients to tell their
-    distance. Each feature's own moments stand; between features correlations are moved to the nearest that fit
-    together.
+    Levels of such features are compared as far as `join_levels` can: they wander too far for windows of different
+    clients to tell their distance. Each feature's own moments stand; between features correlations are moved to the
+    nearest that fit together.
     """
     counts = moments.counts
     own = counts.diagonal()
@@ -264,6 +265,7 @@ def mean_products(moments: WindowMoments) -> Floats:
     np.fill_diagonal(apart, val=False)
     found[1][apart[:, None, :].repeat(window, axis=1)] = 0.0
     found[:, :, 1][apart[None].repeat(window, axis=0)] = 0.0
+    join_levels(found, moments)
     roots = np.zeros_like(found)
     for column in range(features):
         table = found[:, column, :, column]

@@ -11,7 +11,7 @@ would not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +78,17 @@ def find_units(counts: Floats, sums: Floats, pairs: Floats, steps: Floats) -> Un
 
 @dataclass(frozen=True)
 class WindowMoments:
-    """Sums of :math:`z z^T`, ``(window, features, window, features)``, and counts of windows with both features."""
+    """Sums of :math:`z z^T`, ``(window, features, window, features)``, and counts of windows with both features.
+
+    Of features that some clients lack, `lacked`, `levels` has the products of all levels in windows that have the
+    feature, ``(lacked, features, features)``: with those of windows that lack it they would not say what it has to do
+    with the others.
+    """
 
     products: Floats
     counts: Floats
+    lacked: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    levels: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
 
     @classmethod
     def none(cls, window: int, features: int) -> WindowMoments:
@@ -89,10 +96,18 @@ class WindowMoments:
         return cls(np.zeros((window, features, window, features)), np.zeros((features, features)))
 
     def __add__(self, other: WindowMoments) -> WindowMoments:
-        return WindowMoments(self.products + other.products, self.counts + other.counts)
+        lacked = self.lacked if len(self.lacked) else other.lacked
+        levels = self.levels_with(lacked) + other.levels_with(lacked)
+        return WindowMoments(self.products + other.products, self.counts + other.counts, lacked, levels)
 
     def __mul__(self, weight: float) -> WindowMoments:
-        return WindowMoments(weight * self.products, weight * self.counts)
+        return WindowMoments(weight * self.products, weight * self.counts, self.lacked, weight * self.levels)
+
+    def levels_with(self, lacked: NDArray[np.intp]) -> Floats:
+        """Return products of levels in windows that have a feature, for each of some; sums of one client need none."""
+        if len(self.lacked) or not len(lacked):
+            return self.levels
+        return np.asarray((self.counts[lacked, lacked] != 0)[:, None, None] * self.products[1, :, 1])
 
     def pack(self) -> Floats:
         """Return the upper triangle of the products, row by row: half the bytes."""
@@ -100,20 +115,29 @@ class WindowMoments:
         return self.products.reshape(side, side)[np.triu_indices(side)]
 
     @classmethod
-    def unpack(cls, triangle: Floats, counts: Floats) -> WindowMoments:
+    def unpack(
+        cls, triangle: Floats, counts: Floats, lacked: NDArray[np.intp] | None = None, levels: Floats | None = None
+    ) -> WindowMoments:
         """Undo `pack`."""
         features, side = len(counts), round((np.sqrt(8 * len(triangle) + 1) - 1) / 2)
         table = np.zeros((side, side))
         table[np.triu_indices(side)] = triangle
         table += np.triu(table, 1).T
-        return cls(table.reshape(side // features, features, side // features, features), counts)
+        products = table.reshape(side // features, features, side // features, features)
+        if lacked is None or levels is None or not len(lacked):
+            return cls(products, counts)
+        return cls(products, counts, lacked, levels)
 
     def take(self, columns: NDArray[np.intp]) -> WindowMoments:
         """Return those of some features."""
-        return WindowMoments(self.products[:, columns][..., columns], self.counts[np.ix_(columns, columns)])
+        kept = np.isin(self.lacked, columns)
+        lacked = np.array([np.flatnonzero(columns == place)[0] for place in self.lacked[kept]], dtype=np.intp)
+        levels = self.levels[kept][:, columns][..., columns] if len(lacked) else np.zeros((0, 0, 0))
+        products = self.products[:, columns][..., columns]
+        return WindowMoments(products, self.counts[np.ix_(columns, columns)], lacked, levels)
 
     def embed(self, columns: NDArray[np.intp], features: int) -> WindowMoments:
-        """Embed among more features, of which nothing is known."""
+        """Embed the sums of one client among more features, of which nothing is known."""
         wide = WindowMoments.none(len(self.products), features)
         inside = wide.products[:, columns]
         inside[..., columns] = self.products
