@@ -89,7 +89,7 @@ def federated(clients: dict[str, ct.Series], method: Trivial, folder: Path | Non
     engine = InProcess(method, clients, seed=0)
     keeper = RunFolder.create(folder, {"name": "overhead"}, {}) if folder else None
     times, began = [], time.perf_counter()
-    for _ in drive(method, engine, recorder=keeper):
+    for _ in drive(method, engine, **({"recorder": keeper} if keeper else {})):
         now = time.perf_counter()
         times.append((now - began) / len(clients))
         began = now
