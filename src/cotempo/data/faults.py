@@ -137,15 +137,15 @@ def spikes(values: Floats, ends: Sequence[int]) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> np.flatnonzero(spikes(np.array([*np.arange(30.0), 1e6, 1e6, *np.full(20, -1e6)])[:, None], [52])).tolist()
-    [30, 31]
+    >>> np.flatnonzero(spikes(np.array([*np.arange(90.0), 1e6, 1e6, *np.full(20, -1e6)])[:, None], [112])).tolist()
+    [90, 91]
     """
     found = np.zeros(values.shape, dtype=bool)
     for column, part in enumerate(values.T):
         low, high = usual_range(part)
         far = np.flatnonzero((part < low) | (part > high))
-        piece = np.searchsorted(np.asarray(ends), far, side="right")
-        for run in np.split(far, np.flatnonzero((np.diff(far) > 1) | (np.diff(piece) > 0)) + 1):
+        piece, side = np.searchsorted(np.asarray(ends), far, side="right"), part[far] > high
+        for run in np.split(far, np.flatnonzero((np.diff(far) > 1) | (np.diff(piece) > 0) | np.diff(side)) + 1):
             found[run, column] = len(run) < SHORTEST_STUCK
     return found
 
