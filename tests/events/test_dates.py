@@ -97,7 +97,7 @@ def test_frames_and_figures_have_dates(fitted, tables):
     figure.savefig(io.BytesIO())
     axes = figure.axes[0]
     assert axes.get_xlabel() == "time (Europe/Berlin)"
-    assert axes.get_ylabel() == "events per hour and sequence"
+    assert axes.get_ylabel() == "events per hour\nand sequence"
     assert "2025" in axes.xaxis.get_offset_text().get_text()
     assert len(fitted["nord"].predict_next(BEGIN).plot().axes) == 1
 
@@ -178,7 +178,7 @@ def test_histories_are_dates(method, tables):
     drawn = model.sample(past.iloc[0], past.iloc[5], seed=1)
     assert drawn.clock == table.clock
     figure = model.plot(table)
-    assert figure.axes[0].get_ylabel() == "events per hour and sequence"
+    assert figure.axes[0].get_ylabel() == "events per hour\nand sequence"
     with pytest.raises(DataError, match=r"before 2025.*pass start="):
         model.intensity(at, [pd.Timestamp("2025-02-03", tz=BERLIN), *past])
 

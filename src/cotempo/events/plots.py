@@ -47,7 +47,7 @@ def plot_intensities(
             axes.plot(across, truth.intensity(name, times), color=ORANGE, linewidth=1.2, linestyle="--", label="truth")
         axes.plot(_across(clock, rug), np.zeros(len(rug)), "|", color=MUTED, alpha=0.4, markersize=8)
         axes.set(
-            title=name, ylabel=f"events {clock.rate_label} and sequence", ylim=(0, 1.25 * axes.get_ylim()[1])
+            title=name, ylabel=f"events {clock.rate_label}\nand sequence", ylim=(0, 1.25 * axes.get_ylim()[1])
         )  # room for a legend
         axes.legend(ncols=3, loc="upper left", columnspacing=1, handlelength=1.5)
         show_dates(axes, clock, clock.rhythm(model.period))
