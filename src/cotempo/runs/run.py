@@ -337,7 +337,8 @@ class Run:
             if folder:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
-            schemas, memories = engine.schemas(engine.names()), engine.memories(ledger)
+            schemas = engine.schemas(engine.names())
+            memories = {name: kept for name, kept in engine.memories(ledger).items() if kept is not None}
             promise = method.promise() if isinstance(method, PrivateForm) else {}
             privacy = {"secure_sum": self.privacy.secure_sum, **promise}
             asked = {
