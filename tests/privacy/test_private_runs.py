@@ -162,3 +162,17 @@ def test_an_error_where_nothing_is_sent_is_told_to_nobody_else(monkeypatch: pyte
     (step,) = {version for phase, version in heard if phase == "own"}
     assert step > 0
     assert fitted["client-1"].network.within.shape == (2, 2)
+
+
+def test_a_private_result_holds_neither_values_nor_hashes_of_tables(tmp_path: Path) -> None:
+    """Whoever saw the page read the value that was far off, and could try all values of a row against the hash."""
+    clients, _ = ct.make_networks(variables=2, clients=3, samples=120, seed=0)
+    values = clients["client-0"].values.copy()
+    values[3, 1] = 8765.5
+    clients["client-0"] = ct.Series.from_arrays(values)
+    with pytest.warns(DataWarning, match=r"8765\.5|8,?766"):  # at the machine that has the rows
+        fitted = ct.OneRound().fit(clients, privacy=ct.Privacy(epsilon=3, ranges=(-5, 5)))
+    assert (fitted.outcome.tables, fitted.outcome.warned) == ({}, ())
+    fitted.save(tmp_path / "result")
+    page, saved = fitted.report(tmp_path / "page.html").read_text(), (tmp_path / "result").rglob("*.json")
+    assert not any("8765" in text or "8,766" in text for text in (page, *(path.read_text() for path in saved)))

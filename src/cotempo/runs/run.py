@@ -345,10 +345,10 @@ class Run:
                 phase: describe_phase(method, state, phase)
                 for phase in dict.fromkeys(record["phase"] for record in history)
             }
-            tables = self.fingerprints["clients"]
-            outcome = Outcome(
-                method, state, schemas, memories, tuple(history), privacy, asked, self._warnings(), tables
-            )
+            warned, tables = self._warnings(), self.fingerprints["clients"]
+            if promise:  # both are of rows without noise, and a private result may be given away
+                warned, tables = (), {}
+            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked, warned, tables)
             fitted = method.result(outcome)
             for line in fitted.warnings():
                 warn(line, AdviceWarning)
