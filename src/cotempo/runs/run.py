@@ -346,9 +346,9 @@ class Run:
                 for phase in dict.fromkeys(record["phase"] for record in history)
             }
             warned, tables = self._warnings(), self.fingerprints["clients"]
-            if promise:  # both are of rows without noise, and a private result may be given away
-                warned, tables = (), {}
             outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked, warned, tables)
+            if promise:  # both are of rows without noise, and a private result may be given away
+                outcome = replace(outcome, warned=(), tables={})
             fitted = method.result(outcome)
             for line in fitted.warnings():
                 warn(line, AdviceWarning)
