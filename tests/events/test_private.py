@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cotempo as ct
-from cotempo.errors import ParameterError
+from cotempo.errors import DataError, DataWarning, MessageError, ParameterError
 from cotempo.events import FedPP
 from cotempo.events.private import PrivateCurve, choose_cells, own_level
 from cotempo.federation import Message, Rng
@@ -18,6 +19,7 @@ from cotempo.testing import check_method
 from cotempo.testing.sensitivity import question_of, sensitivity_used
 
 WINDOW = (0.0, 10.0)
+LISTED = pd.DataFrame({"time": [1.0, 2.0, 7.0]})
 times = st.lists(st.floats(0, 10, allow_nan=False).map(lambda t: round(t, 3)), max_size=40).map(sorted)
 
 
@@ -144,3 +146,52 @@ def test_without_an_agreed_window_it_is_refused() -> None:
 def test_the_private_form_keeps_the_contract() -> None:
     clients, _ = ct.make_events(clients=3, sequences=4, length=10.0, seed=0)
     check_method(form(), dict(clients))
+
+
+def test_windows_that_events_begin_and_end_are_refused_where_single_events_are_protected() -> None:
+    """Exposure has no noise there: it told the times of the first and the last event."""
+    for events in (ct.Events.from_arrays([[1.0, 2.0, 7.0]]), next(iter(ct.read_events({"a": LISTED}).values()))):
+        with pytest.raises(DataError, match="windows must be given"):
+            form().prepare(events)
+        form(unit="sequence").prepare(events)  # it protects windows, too
+    ends = LISTED.assign(start=0.0, end=9.0)
+    form().prepare(ct.read_events({"a": ends})["a"])
+    with pytest.raises(DataError, match="windows must be given"):
+        form().prepare(ct.read_events({"a": ends.assign(end=[9.0, 9.0, np.nan], sequence=["p", "p", "q"])})["a"])
+
+
+def test_an_event_in_the_hour_that_clocks_repeat_neither_moves_another_nor_has_the_table_refused() -> None:
+    """Read by local clocks it came before the start of its window, and the table was refused."""
+    start, early, later = (
+        pd.Timestamp(f"2025-10-{day}T{time}").timestamp() / 86400
+        for day, time in (("26", "02:30+02:00"), ("26", "02:10+01:00"), ("27", "12:00+01:00"))
+    )
+    midnight = np.floor(start)
+    method = FedPP(kernel="time", window=(midnight - 1, midnight + 6), cells=48, period=1.0, compare=False)
+    private = method.private(ct.Privacy(epsilon=1, seeded=True))
+
+    def dated(*times: float) -> ct.Events:
+        return ct.Events.from_arrays([times], [[start, start + 3]], unit="D", zone="Europe/Berlin")
+
+    assert max(moved(private, dated(start, early, later), dated(start, later))) <= 1 + 1e-6
+    assert max(moved(private, dated(early, later), dated(later))) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("cells", [0, -1, 49, 4.5, np.full(3, 48.0)])
+def test_no_number_of_cells_of_the_servers_choice_tells_of_events_by_an_error(cells: Any) -> None:
+    private = form()
+    for events in (table([]), table([1.0, 2.0, 3.0])):
+        with pytest.raises(MessageError, match="cells must be"):
+            private.answer(question_of("counts", Message({"cells": cells})), private.prepare(events), None, Rng(0))
+
+
+def test_marks_that_occur_are_not_told() -> None:
+    events = ct.Events.from_arrays([[1.0, 2.0]], WINDOW, marks=[["flu", "rare"]])
+    assert form().public_schema(events.schema) == table([1.0]).schema
+
+
+def test_no_window_of_a_sequence_decides_whether_a_table_is_refused() -> None:
+    windows = [WINDOW, (2.0, 12.0)]
+    both = ct.Events.from_arrays([[1.0], [3.0, 11.0]], windows)
+    with pytest.warns(DataWarning, match="are left out, 1 are"):
+        assert max(moved(form(unit="sequence"), both, both.take([0]))) <= 1 + 1e-9

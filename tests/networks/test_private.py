@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import cotempo as ct
-from cotempo.errors import DataError, DataWarning, ParameterError, SchemaError
+from cotempo.errors import DataError, DataWarning, MessageError, ParameterError, SchemaError
 from cotempo.federation import Message, Question, Rng, Shield
 from cotempo.networks.moments import Gram, transitions
 from cotempo.networks.private import Moments, PrivateNetwork
@@ -22,7 +22,7 @@ from cotempo.privacy.histograms import histograms, locate
 from cotempo.privacy.noise import Noise
 from cotempo.privacy.settings import Privacy
 from cotempo.testing import check_method
-from cotempo.testing.sensitivity import sensitivity_used
+from cotempo.testing.sensitivity import question_of, sensitivity_used
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*agreed range")
 COMMON = Message({"centre": np.array([0.5, -1.0]), "scale": np.array([1.0, 2.0])})
@@ -227,3 +227,34 @@ def test_noise_that_drowns_the_edges_is_named(tmp_path: Path) -> None:
     assert "a missing edge says nothing" in fitted.answer()
     assert line.split(":")[0][1:] in fitted.report(tmp_path / "page.html").read_text()
     assert ct.OneRound().fit(clients).answer().count("oise") == 0
+
+
+@pytest.mark.parametrize("phase", ["ranges", "moments"])
+def test_no_shape_of_the_servers_choice_counts_a_row_more_than_once(phase: str) -> None:
+    """A centre for each of a hundred rows was stretched over a piece of one row, which then counted a hundred times."""
+    rng, method = np.random.default_rng(0), form(ct.OneRound(lags=1))
+    prepared = method.prepare(ct.Series.from_arrays([rng.normal(size=(100, 2)), rng.normal(size=(1, 2))]))
+    for first, second in [((100, 2), (2,)), ((2,), (100, 2)), ((1, 2), (2,)), ((), ())]:
+        names = ("low", "high") if phase == "ranges" else ("centre", "scale")
+        common = Message(dict(zip(names, (np.zeros(first), np.ones(second)), strict=True)))
+        with pytest.raises(MessageError, match="one number for each of the 2 columns"):
+            method.answer(question_of(phase, common), prepared, None, Rng(0))
+
+
+@pytest.mark.parametrize("method", [ct.OneRound(), ct.FDBNL(), ct.PFDBNL(), ct.EdgeRanking(score="granger", lags=1)])
+def test_no_value_of_a_row_decides_whether_a_table_is_refused(method: Any) -> None:
+    """A column that is constant but for one row, or five complete rows: without that row the table was refused."""
+    rng, private = np.random.default_rng(0), form(method)
+    constant, few = rng.normal(size=(2, 40, 2))
+    constant[1:, 1], few[6:] = 0.0, np.nan
+    for values in (constant, few, np.full((40, 2), np.nan)):
+        without = values.copy()
+        without[0] = np.nan
+        tables = ct.Series.from_arrays(values), ct.Series.from_arrays(without)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            assert sensitivity_used(private, "ranges", tables, LIMITS) <= 1 + 1e-9
+            assert sensitivity_used(private, "moments", tables, COMMON) <= 1 + 1e-9
+    constant[0] = np.nan
+    with pytest.warns(DataWarning, match=r"would be refused without epsilon.*x1: values must vary"):
+        private.prepare(ct.Series.from_arrays(constant))

@@ -13,9 +13,11 @@ import cotempo as ct
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import Message, Question, Rng
 from cotempo.privacy.accounting import compose, gaussian_epsilon
+from cotempo.privacy.discrete_gaussian import share_deviation
 from cotempo.privacy.histograms import histograms
 from cotempo.privacy.noise import GRID_BITS, Noise, add_noise, grid_exponent
 from cotempo.privacy.private_form import PrivateForm
+from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.settings import Privacy
 from cotempo.testing.sensitivity import question_of as question
 
@@ -162,3 +164,11 @@ def test_no_scale_of_the_server_makes_a_sum_that_is_no_number(scale: float) -> N
     asked = Question("run", 2, 1, "moments", "a", 0, 0, common, Message())
     message, _ = form.answer(asked, table, None, RNG)
     assert all(np.isfinite(value).all() for value in message.values())
+
+
+def test_the_promise_against_peers_holds_while_those_who_collude_or_are_away_are_fewer_than_a_third() -> None:
+    """It named colluders alone: with nine of thirty away and nine who subtract their shares, twelve add the noise."""
+    method = ct.OneRound().private(Privacy(epsilon=1, ranges=(-1, 1), secure_sum=True))
+    assert "fewer than a third of them collude or are away" in method.promise()["protects_from"]
+    share = share_deviation(1.0, threshold(30))
+    assert share * math.sqrt(30 - 9) >= 1.0 > share * math.sqrt(30 - 9 - 1)

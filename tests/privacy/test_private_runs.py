@@ -11,9 +11,11 @@ import pytest
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, DataWarning, ParameterError
 from cotempo.federation import Message, Question, Rng, Shield
+from cotempo.federation.exchange import Reply
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint, rounds
+from cotempo.federation.site import Site
 from cotempo.privacy.histograms import histograms
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.runs.run import Run
@@ -137,3 +139,40 @@ def test_workers_send_noised_messages_too(clients: dict[str, Any]) -> None:
     one = ct.OneRound().fit(clients, privacy=PRIVACY)
     two = ct.OneRound().fit(clients, privacy=PRIVACY, workers=2)
     assert one.digest == two.digest
+
+
+def test_an_error_where_nothing_is_sent_is_told_to_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One value too large to be squared, and the client failed in a phase that has no noise."""
+    clients, _ = ct.make_networks(variables=2, clients=4, samples=120, seed=0)
+    values = clients["client-0"].values.copy()
+    values[3] = 1e300
+    clients["client-0"] = ct.Series.from_arrays(values)
+    method, privacy, heard = ct.PFDBNL(rounds=2), ct.Privacy(epsilon=3, ranges=(-5, 5), seeded=True), []
+    answer = Site.answer
+
+    def listen(site: Site, question: Question) -> Reply:
+        reply = answer(site, question)
+        heard.append((question.phase, reply.version))
+        return reply
+
+    monkeypatch.setattr(Site, "answer", listen)
+    with pytest.warns(DataWarning, match="client-0 has no result of phase 'own'"):
+        fitted = method.fit(clients, privacy=privacy, run=tmp_path / "run")
+    assert fitted.failures == []
+    (step,) = {version for phase, version in heard if phase == "own"}
+    assert step > 0
+    assert fitted["client-1"].network.within.shape == (2, 2)
+
+
+def test_a_private_result_holds_neither_values_nor_hashes_of_tables(tmp_path: Path) -> None:
+    """Whoever saw the page read the value that was far off, and could try all values of a row against the hash."""
+    clients, _ = ct.make_networks(variables=2, clients=3, samples=120, seed=0)
+    values = clients["client-0"].values.copy()
+    values[3, 1] = 8765.5
+    clients["client-0"] = ct.Series.from_arrays(values)
+    with pytest.warns(DataWarning, match=r"8765\.5|8,?766"):  # at the machine that has the rows
+        fitted = ct.OneRound().fit(clients, privacy=ct.Privacy(epsilon=3, ranges=(-5, 5)))
+    assert (fitted.outcome.tables, fitted.outcome.warned) == ({}, ())
+    fitted.save(tmp_path / "result")
+    page, saved = fitted.report(tmp_path / "page.html").read_text(), (tmp_path / "result").rglob("*.json")
+    assert not any("8765" in text or "8,766" in text for text in (page, *(path.read_text() for path in saved)))

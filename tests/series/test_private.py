@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 
 import cotempo as ct
 from cotempo.data import Series
-from cotempo.errors import ParameterError
-from cotempo.federation import Message
+from cotempo.errors import MessageError, ParameterError
+from cotempo.federation import Message, Rng
 from cotempo.privacy.accounting import compose, gaussian_epsilon
 from cotempo.privacy.noise import Noise
 from cotempo.series import interpolate
@@ -23,7 +23,7 @@ from cotempo.series.moments.moments import sum_windows
 from cotempo.series.moments.private import PrivateMoments, as_windows, covariances, sum_steps
 from cotempo.series.windows import SeriesRows
 from cotempo.testing import check_method
-from cotempo.testing.sensitivity import sensitivity_used
+from cotempo.testing.sensitivity import question_of, sensitivity_used
 
 NAMES = json.dumps(["x0", "x1"])
 LIMITS = Message({"features": NAMES, "low": np.full(2, -3.0), "high": np.full(2, 3.0)})
@@ -133,3 +133,39 @@ def test_the_private_form_keeps_the_contract() -> None:
     private = method.private(ct.Privacy(epsilon=1, ranges=(-3, 3), seeded=True))
     assert set(private.fit(clients, shields=[Noise(private)]).names) == set(clients)
     check_method(private, clients)
+
+
+def test_a_question_that_names_few_features_does_not_tell_which_were_measured() -> None:
+    """A client failed where a feature was measured that the question left out, and answered where it never was."""
+    values = np.random.default_rng(0).normal(size=(30, 2))
+    values[:, 1] = np.nan
+    never, once = values.copy(), values.copy()
+    once[3, 1] = 0.0
+    common = Message({"features": json.dumps(["x0"]), "low": np.full(1, -3.0), "high": np.full(1, 3.0)})
+    for each in (never, once):
+        private = form()
+        with pytest.raises(ValueError, match="x1"):
+            private.answer(question_of("ranges", common), private.prepare(Series.from_arrays(each)), None, Rng(0))
+
+
+@pytest.mark.parametrize("method", [ct.FedMoments(), ct.FedTDD(common=["x0", "x1"], alpha=0, window=8)])
+def test_no_value_of_a_row_decides_whether_a_series_is_refused(method: Any) -> None:
+    """Of twenty measured rows, one less and the table was refused."""
+    private = method.private(ct.Privacy(epsilon=1, ranges=(-3, 3), seeded=True))
+    values = np.full((60, 2), np.nan)
+    values[:20] = np.random.default_rng(0).normal(size=(20, 2))
+    without = values.copy()
+    without[0] = np.nan
+    tables = Series.from_arrays(values), Series.from_arrays(without)
+    assert sensitivity_used(private, "ranges", tables, LIMITS) <= 1 + 1e-9
+    assert sensitivity_used(private, "moments", tables, STEP) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("name", "shape"), [("step", (60, 2)), ("step", ())])
+def test_no_shape_of_the_servers_choice_reaches_the_steps(name: str, shape: tuple[int, ...]) -> None:
+    private = form()
+    prepared = private.prepare(Series.from_arrays(np.random.default_rng(0).normal(size=(60, 2))))
+    with pytest.raises(MessageError, match="one number for each of the 2 columns"):
+        private.answer(
+            question_of("moments", Message({"features": NAMES, name: np.ones(shape)})), prepared, None, Rng(0)
+        )

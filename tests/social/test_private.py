@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import cotempo as ct
 from cotempo.data import Posts, make_posts
+from cotempo.errors import DataWarning
 from cotempo.social import EventDetector
 from cotempo.social.clustering import cluster_scores
+from cotempo.social.detector.detection import OUTLIER
 from cotempo.social.private import PrivateDetector
 from cotempo.testing import check_method
 from cotempo.testing.sensitivity import sensitivity_used
@@ -76,3 +78,9 @@ def test_counts_of_words_that_may_be_noise_are_taken_for_none() -> None:
 def test_the_private_form_keeps_the_contract() -> None:
     clients, _ = make_posts(clients=3, posts=40, events=6, seed=0)
     check_method(form(), dict(clients))
+
+
+def test_no_label_of_a_post_decides_whether_a_table_is_refused() -> None:
+    tables = table(("storm", None), ("flood", OUTLIER)), table(("storm", None))
+    with pytest.warns(DataWarning, match="taken for unlabelled"):
+        assert sensitivity_used(form(), "sums", tables) <= 1 + 1e-6

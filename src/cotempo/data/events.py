@@ -38,6 +38,8 @@ class Events(Table):
         ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
     zone
         The time zone of the dates, such as ``"Europe/Berlin"`` or ``"+01:00"``; empty where they came without one.
+    guessed
+        Whether any window begins with the first event and ends with the last because none was given.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Events(Table):
     end: Floats
     unit: str = ""
     zone: str = ""
+    guessed: bool = False
     kind: ClassVar[str] = "events"
     columns_are: ClassVar[str] = "marks"
     row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "mark")
@@ -90,7 +93,7 @@ class Events(Table):
         unit, zone
             The unit of `times`, and the zone their dates are shown in.
         """
-        clock = Clock(unit, zone)
+        clock, guessed = Clock(unit, zone), windows is None
         parts = [clock.numbers(part) for part in times]
         sizes = [len(part) for part in parts]
         names = np.array(numbered(len(parts)), dtype=np.str_)
@@ -99,7 +102,7 @@ class Events(Table):
         start, end = np.broadcast_to(clock.numbers(windows), (len(parts), 2)).T
         codes, vocabulary = _codes(marks, mark_names, sizes)
         joined = np.concatenate([np.zeros(0), *parts])
-        return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit, zone)
+        return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit, zone, guessed)
 
     @classmethod
     def from_durations(

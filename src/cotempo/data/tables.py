@@ -210,11 +210,12 @@ class Table(Framed):
         """Return the SHA-256 of the contents, as hexadecimal text.
 
         Equal contents give equal fingerprints on every machine, whatever source they were read from. The zone is left
-        out, because it says how times are shown, not when they were, and so are weights, which are no contents.
+        out, because it says how times are shown, not when they were, and so are weights and whether windows were
+        guessed, which are no contents.
         """
         digest = hashlib.sha256()
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            if field.name not in ("zone", "weights"):
+            if field.name not in ("zone", "weights", "guessed"):
                 digest.update(_bytes_of(field.name, getattr(self, field.name)))
         return digest.hexdigest()
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cotempo.data import Events, Table
+from cotempo.data import Events, Schema, Table
 from cotempo.data.clock import Clock
 from cotempo.data.stamps import step_of_each
-from cotempo.errors import ParameterError
+from cotempo.errors import DataError, MessageError, ParameterError, Problem, warn
 from cotempo.events.base_measure import cells_of, first_design
 from cotempo.events.curves.timeline import LEAST_CELLS, Timeline, fit_curve
 from cotempo.events.records.design import FeatureDesign, dispersion
@@ -111,10 +111,23 @@ class PrivateCurve(PrivateForm):
 
     # At a client.
 
+    def public_schema(self, schema: Schema) -> Schema:
+        """Leave out the marks, which mean nothing to a curve of all events: one may occur in a single event."""
+        return replace(schema, columns=())
+
     def prepare(self, table: Table) -> Record:
         """Read events and windows; which step times were cut down to is told by each of them alone."""
-        self.inner.prepare(table)
         assert isinstance(table, Events)  # `check` saw the schema
+        if table.guessed and self.privacy.unit == "row":
+            must = "windows must be given with epsilon: those from the first event to the last tell when these were"
+            raise DataError([Problem(f"{must}; pass windows= or columns start and end")])
+        if self.privacy.unit == "sequence":
+            low, high = self.inner.window
+            inside = (low <= table.start) & (table.end <= high)
+            if not inside.all():  # to refuse the table would tell of one sequence
+                warn(f"sequences with a window that is not in {low:g} to {high:g} are left out, {(~inside).sum()} are")
+            table = table.take(np.flatnonzero(inside))
+        self.inner.prepare(table)
         record = read_record(table, local=self.inner.period is not None, spread=False)
         return spread_alone(record, record.time if self.inner.period else table.clock.local(record.time), table.clock)
 
@@ -132,7 +145,10 @@ class PrivateCurve(PrivateForm):
         if question.phase == "total":
             totals = np.bincount(prepared.sequence, weights=prepared.count)
             return Message({"total": np.array([np.minimum(totals, self.norm if by_sequence else np.inf).sum()])}), None
-        design = self.design(question.common["cells"])
+        cells = question.common["cells"]
+        if not (isinstance(cells, int) and 1 <= cells <= self.inner.cells):  # an error later would tell of events
+            raise MessageError(f"cells must be a whole number from 1 to {self.inner.cells}")
+        design = self.design(cells)
         if by_sequence:
             exposure = cells_of(self.design(BLOCKS), prepared)[1] * BLOCKS / self._length
             return Message({"events": self._clipped(design, prepared), "exposure": exposure}), None

@@ -276,6 +276,11 @@ class Method(Settings, ABC):
         return dict.fromkeys(self.phases, getattr(self, "rounds", 1))
 
     @property
+    def silent_phases(self) -> frozenset[str]:
+        """Phases in which an error is not told either, as it could tell of values; none unless noise is promised."""
+        return frozenset()
+
+    @property
     def memory_types(self) -> tuple[type, ...]:
         """The dataclasses a memory is decoded into; none if clients keep no memory."""
         return () if self.Memory is None else (self.Memory,)

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from cotempo.data import Schema, Table
-from cotempo.errors import MessageError
+from cotempo.errors import MessageError, warn
 from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.message import Message
+from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield
@@ -63,7 +63,10 @@ class Site:
             raise MessageError(f"answer must return a Message and a memory, got {type(message).__name__}")
         self.store.prune(question.keep, question.base)
         version = question.base
-        if memory is not None:
+        is_silent = question.phase in self.method.silent_phases
+        if is_silent and memory is None:  # its version leaves, and must not tell whether there is a new one
+            memory = self.memory(question.base)
+        if is_silent or memory is not None:
             version = question.step
             self.store.save(version, freeze(memory))
         for shield in self.shields:
@@ -76,12 +79,22 @@ class Site:
             for shield in self.shields:
                 if question.phase in shield.phases:
                     return question.reply(shield.answer(question))
-            message, memory = self.method.answer(
-                question, self.prepared, self.memory(question.base), self.rng(question.step)
-            )
+            message, memory = self._compute(question)
             return self.finish(question, message, memory)
         except Exception as error:
             return question.fail(type(error).__name__, cause=error)
+
+    def _compute(self, question: Question) -> tuple[Message, Memory | None]:
+        """Return what the method answers; in a silent phase nothing also where it fails, which is said here alone."""
+        known, rng = (self.prepared, self.memory(question.base)), self.rng(question.step)
+        try:
+            message, memory = self.method.answer(question, *known, rng)
+        except Exception as error:
+            if question.phase not in self.method.silent_phases:
+                raise
+            warn(f"{self.client} has no result of phase {question.phase!r}: {type(error).__name__}: {error}")
+            return EMPTY, None
+        return message, memory
 
     def follow(self, question: Question, reply: Reply) -> Reply:
         """Return the answer to what a shield asks about a reply, in place of it; a failure as it is."""

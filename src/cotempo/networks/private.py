@@ -20,12 +20,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from cotempo.data import Series, Table
-from cotempo.errors import warn
+from cotempo.errors import DataError, warn
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.federation.method import agree
 from cotempo.networks.moments import Gram, check_table, make_semidefinite, pack, unpack
 from cotempo.privacy.histograms import BINS, bounded, histograms, limits, locate
-from cotempo.privacy.private_form import PrivateForm
+from cotempo.privacy.private_form import PrivateForm, per_column, without_values
 from cotempo.privacy.settings import Range
 from cotempo.typing import Floats
 
@@ -92,25 +92,31 @@ class PrivateNetwork(PrivateForm):
     # At a client.
 
     def prepare(self, table: Table) -> Series:
-        """Refuse a table that no network can be learned from; what `inner` refuses is refused here.
+        """Refuse a table for how many rows it has and when, as `inner` does; warn of what it refuses for their values.
 
         Warn, here and nowhere else, of ranges that do not suit the table: the warning is about its rows.
         """
         assert isinstance(table, Series)  # `check` saw the schema
-        check_table(table)
-        self.inner.prepare(table)
+        self.inner.prepare(without_values(table))
+        try:
+            check_table(table)
+            self.inner.prepare(table)
+        except DataError as error:
+            warn(f"a table that would be refused without epsilon takes part, as a refusal tells of values: {error}")
         for line in unsuitable_ranges(table, self.privacy.ranges):
             warn(line)
         return table
 
     def answer(self, question: Question, prepared: Series, memory: None, rng: Rng) -> tuple[Message, None]:
         """Send histograms or moments, to which `Noise` adds noise."""
-        common, pieces = question.common, [values for _, values in prepared.pieces()]
+        pieces, count = [values for _, values in prepared.pieces()], len(prepared.features)
         if question.phase == "ranges":
-            return Message({"histograms": histograms(np.vstack(pieces), common["low"], common["high"])}), None
+            low, high = per_column(question.common, count, "low", "high")
+            return Message({"histograms": histograms(np.vstack(pieces), low, high)}), None
+        centre, scale = per_column(question.common, count, "centre", "scale")
         with np.errstate(all="ignore"):
-            points = [bounded((values - common["centre"]) / common["scale"]) for values in pieces]
-        moments = Moments.of_points(points, self.inner.lags, self.clip(len(prepared.features)))
+            points = [bounded((values - centre) / scale) for values in pieces]
+        moments = Moments.of_points(points, self.inner.lags, self.clip(count))
         return Message(moments._asdict()), None
 
     # At the server.
@@ -186,7 +192,8 @@ def unsuitable_ranges(table: Series, ranges: Range | Mapping[str, Range] | None)
     """Return, for columns whose agreed range is too narrow or too wide, what to do."""
     lines = []
     for name, values, (low, high) in zip(table.features, table.values.T, limits(ranges, table.features), strict=True):
-        seen = values[~np.isnan(values)]
+        if not len(seen := values[~np.isnan(values)]):
+            continue
         outside = float(np.mean((seen < low) | (seen > high)))
         agreed = f"the agreed range ({low:g}, {high:g})"
         by_column = "by column where units differ: ranges={...}"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
-from cotempo.data import Table
-from cotempo.errors import ParameterError
+import numpy as np
+
+from cotempo.data import Schema, Series, Table
+from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import Message, Method, Roster
 from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.settings import Privacy
+from cotempo.typing import Floats
 
 
 class PrivateForm(Method):
@@ -55,6 +59,10 @@ class PrivateForm(Method):
         """Prepare a table as the method does."""
         return self.inner.prepare(table)
 
+    def public_schema(self, schema: Schema) -> Schema:
+        """Return what a site tells of its table before anything is asked, which no row may decide."""
+        return schema
+
     def misled_by(self, table: Table) -> list[str]:
         """Warn of what the method warns of."""
         found: list[str] = self.inner.misled_by(table)
@@ -67,6 +75,11 @@ class PrivateForm(Method):
 
         A phase that is not named must send nothing.
         """
+
+    @property
+    def silent_phases(self) -> frozenset[str]:
+        """The phases that no part of the budget is for: whether a client fails there may depend on its rows."""
+        return frozenset(self.phases) - {*self.budget}
 
     @abstractmethod
     def scales(self, phase: str, message: Message) -> Mapping[str, float]:
@@ -99,6 +112,26 @@ class PrivateForm(Method):
             "unit": self.privacy.unit,
             "mechanism": f"discrete Gaussian noise, {where}",
             "protects_from": "the server, everyone who sees the result, and the other clients"
-            + (" while fewer than a third of them collude" if shared else ""),
+            + (" while fewer than a third of them collude or are away" if shared else ""),
             "void": self.privacy.seeded,
         }
+
+
+def per_column(common: Message, count: int, *names: str) -> list[Floats]:
+    """Return what the server says of each of so many columns; raise `MessageError` for any other shape.
+
+    An array with rows would be stretched over those of a piece, or a piece of one row over those of the array: the row
+    would count many times. Whether it fits would tell how long pieces are.
+    """
+    found = [np.asarray(common[name], dtype=np.float64) for name in names]
+    if any(one.shape != (count,) for one in found):
+        raise MessageError(f"{' and '.join(names)} must have one number for each of the {count} columns")
+    return found
+
+
+def without_values(table: Series) -> Series:
+    """Return a table of the same rows with values that say nothing: what is refused of it is refused for its rows.
+
+    To refuse a table for its values would tell of them, and without noise.
+    """
+    return replace(table, values=np.random.default_rng(0).normal(size=table.values.shape))

@@ -337,17 +337,18 @@ class Run:
             if folder:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
-            schemas, memories = engine.schemas(engine.names()), engine.memories(ledger)
+            schemas = engine.schemas(engine.names())
+            memories = {name: kept for name, kept in engine.memories(ledger).items() if kept is not None}
             promise = method.promise() if isinstance(method, PrivateForm) else {}
             privacy = {"secure_sum": self.privacy.secure_sum, **promise}
             asked = {
                 phase: describe_phase(method, state, phase)
                 for phase in dict.fromkeys(record["phase"] for record in history)
             }
-            tables = self.fingerprints["clients"]
-            outcome = Outcome(
-                method, state, schemas, memories, tuple(history), privacy, asked, self._warnings(), tables
-            )
+            warned, tables = self._warnings(), self.fingerprints["clients"]
+            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked, warned, tables)
+            if promise:  # both are of rows without noise, and a private result may be given away
+                outcome = replace(outcome, warned=(), tables={})
             fitted = method.result(outcome)
             for line in fitted.warnings():
                 warn(line, AdviceWarning)

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cotempo.data import Table
+from cotempo.data import Posts, Table
+from cotempo.errors import warn
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.social.detector.client import DetectorMemory, Discovery
+from cotempo.social.detector.detection import OUTLIER
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums, name_cell, word_cells
 from cotempo.social.detector.features import fold
 from cotempo.social.encoders.characters import Counts
@@ -73,6 +75,15 @@ class PrivateDetector(PrivateForm):
         return self.privacy.clip or CLIP
 
     # At a client.
+
+    def prepare(self, table: Table) -> Corpus:
+        """Hash the texts; a post with the label that means none has none: to refuse the table would tell of it."""
+        assert isinstance(table, Posts)  # `check` saw the schema
+        if OUTLIER in table.event:
+            warn(f"posts are called {OUTLIER!r}, the name of those about no known event: they are taken for unlabelled")
+        event = tuple(None if label == OUTLIER else label for label in table.event)
+        corpus: Corpus = self.inner.prepare(replace(table, event=event))
+        return corpus
 
     def answer(
         self, question: Question, prepared: Corpus, memory: DetectorMemory | None, rng: Rng

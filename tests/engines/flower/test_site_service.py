@@ -295,3 +295,18 @@ def test_people_are_told_what_is_refused_and_before_the_budget_is_spent(
     assert told == [("budget nearly spent", "of the budget of 2 for series, 1.8 is spent")]
     join(service, run="c" * 32, **asked)
     assert told[1] == ("refused", "this site's budget is 2, of which 1.8 is spent; the run asks for 0.9")
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+def test_with_noise_neither_rows_nor_marks_are_told_before_the_first_question(
+    tmp_path: Path, epsilon: float | None
+) -> None:
+    """Without a secure sum a site told how many events it has, and with any which types occur, noise or not."""
+    table = ct.Events.from_arrays([[1.0, 2.0]], (0.0, 10.0), marks=[["flu", "rare"]])
+    service = consortium_of(tmp_path).service("ash", table, methods=("FedPP",), privacy=LENIENT)
+    method = ct.FedPP(kernel="time", window=(0.0, 10.0))
+    privacy = ct.Privacy(epsilon=epsilon, secure_sum=False).model_dump(mode="json")
+    parts = join(service, method="FedPP", parameters=method.model_dump(mode="json"), privacy=privacy)
+    schema = WireSchema.from_bytes(parts[Part.SCHEMA])
+    told = (schema.rows, schema.columns)
+    assert told == ((2, ("flu", "rare")) if epsilon is None else (None, ()))

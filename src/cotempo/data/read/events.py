@@ -21,7 +21,7 @@ from cotempo.data.read.sources import column_names, is_shared, source_name, wind
 from cotempo.data.read.times import Times, kind_of, to_times
 from cotempo.data.tables import READERS, numbered, pluralize
 from cotempo.errors import DataError, nearest
-from cotempo.typing import Floats
+from cotempo.typing import Bools, Floats
 
 UNKNOWN = "; leave start and end empty if they are unknown"
 KNOWN = ("client", "sequence", "time", "mark", "start", "end")
@@ -257,7 +257,9 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         must = f"windows table: start and end must be {grouped.times.kind}, as time is"
         sheet.note(f"{must}, got {kind_of(table.clock)}")
     # Windows before marks: a mark that is missing must not hide dates that lie outside, or the other way round.
-    bounds = np.zeros((0, 2)) if sheet.problems.found else _windows(grouped, table)
+    bounds, guessed = (
+        (np.zeros((0, 2)), np.zeros((0, 2), np.bool_)) if sheet.problems.found else _windows(grouped, table)
+    )
     marks = _marks(sheet, unmarked) if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
     for name, rows, _ in grouped.by_client():
         used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
@@ -269,7 +271,8 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         windows |= {grouped.owner(group)[1]: (bounds[group, 0], bounds[group, 1]) for group in groups}
         own_marks = Keys(marks.names, marks.codes[rows])
         with sheet.problems.collect(name):
-            found[name] = _build(sequence[rows], times.values[rows], own_marks, windows, times.clock)
+            events = _build(sequence[rows], times.values[rows], own_marks, windows, times.clock)
+            found[name] = replace(events, guessed=bool(guessed[groups].any()))
     return found
 
 
@@ -293,8 +296,8 @@ def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[s
     return Events(sequence, time, marks.codes, marks.names, names, start, end, clock.unit, clock.zone)  # type: ignore[arg-type]
 
 
-def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
-    """Return start and end of each group, ``(groups, 2)``; note what is wrong with them."""
+def _windows(grouped: Grouped, table: WindowTable | None) -> tuple[Floats, Bools]:
+    """Return start and end of each group, ``(groups, 2)``, and which were guessed; note what is wrong with them."""
     sheet, time, clock = grouped.sheet, grouped.times.values, grouped.times.clock
     in_columns = bool({"start", "end"} & set(sheet.columns))
     last = np.append(grouped.first[1:], len(time)) - 1
@@ -302,9 +305,11 @@ def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
     if table is not None:
         known = _from_table(grouped, table, known)
     seen = time[grouped.order[np.column_stack([grouped.first, last])]]
-    bounds = seen if known is None else np.where(np.isnan(known), seen, known)
+    known = np.full_like(seen, np.nan) if known is None else known
+    guessed = np.isnan(known)
+    bounds = np.where(guessed, seen, known)
     if sheet.problems.found or (table is not None and table.problems.found):
-        return bounds
+        return bounds, guessed
     for group in np.flatnonzero(bounds[:, 1] <= bounds[:, 0]).tolist():
         client, sequence = grouped.owner(group)
         if in_columns or table is not None:
@@ -319,7 +324,7 @@ def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
         lambda row: f"must lie in its window {window_text(clock, *limits[row])}, got {clock.text(time[row])}",
         "time",
     )
-    return bounds
+    return bounds, guessed
 
 
 def _from_columns(grouped: Grouped) -> Floats:

@@ -205,8 +205,8 @@ def _localize(table: Events) -> Events:
     start = clock.local(table.start)
     moved = start - table.start
     end = np.where(short, table.end + moved, clock.local(table.end))
-    # An event of the hour before the end may come after it, if clocks are then set back.
-    time = np.minimum(np.where(short[owner], table.time + moved[owner], clock.local(table.time)), end[owner])
+    # Where clocks are set back, an event soon after the start may come before it, or one just before the end after it.
+    time = np.where(short[owner], table.time + moved[owner], clock.local(table.time)).clip(start[owner], end[owner])
     order = np.lexsort((time, owner))
     return replace(
         table, sequence=table.sequence[order], time=time[order], mark=table.mark[order], start=start, end=end

@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import norm
 
-from cotempo.data import Table
+from cotempo.data import Series, Table
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.privacy.histograms import BINS, bounded, histograms, limits, locate, quantiles_of
-from cotempo.privacy.private_form import PrivateForm
+from cotempo.privacy.private_form import PrivateForm, per_column, without_values
 from cotempo.series.fedmoments import MomentsMemory, MomentsState, NamedRows
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.factor_models import nearest_correlation
@@ -33,7 +33,7 @@ from cotempo.series.moments.marginals import Marginals
 from cotempo.series.moments.model_choice import PRIORS, USUAL
 from cotempo.series.moments.moments import Units, WindowMoments
 from cotempo.series.seriesmoments import MomentsModel
-from cotempo.series.windows import Timing
+from cotempo.series.windows import SeriesRows, Timing
 from cotempo.typing import Floats
 
 #: Rows of a window unless FedMoments says otherwise: noise grows with every lag.
@@ -104,6 +104,12 @@ class PrivateMoments(PrivateForm):
 
     # At a client.
 
+    def prepare(self, table: Table) -> NamedRows:
+        """Cut the pieces; refuse few rows, whether or not they were measured, which a refusal would tell."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        self.inner.prepare(without_values(table))
+        return NamedRows(SeriesRows.of(table), table.features)
+
     def begin(self, prepared: NamedRows, rng: Rng) -> MomentsMemory:
         """Start without intervals."""
         found: MomentsMemory = self.inner.begin(prepared, rng)
@@ -116,16 +122,17 @@ class PrivateMoments(PrivateForm):
         common = question.common
         if question.phase == "keep":
             return Message(), self.inner.answer(replace(question, phase="compare"), prepared, memory, rng)[1]
-        values, steps = _steps(prepared, json.loads(common["features"]))
+        names = json.loads(common["features"])
+        values, steps = _steps(prepared, names)
         if question.phase == "ranges":
-            low, high = common["low"], common["high"]
+            low, high = per_column(common, len(names), "low", "high")
             sizes = np.log(np.where(steps == 0, np.nan, np.abs(steps)))
             top = np.log(high - low)
             found = [histograms(values, low, high), histograms(sizes, top + math.log(SMALLEST), top)]
             return Message({"histograms": np.stack(found)}), None
-        lengths = prepared.rows.lengths
+        lengths, (step,) = prepared.rows.lengths, per_column(common, len(names), "step")
         with np.errstate(all="ignore"):
-            steps = bounded(steps / common["step"])
+            steps = bounded(steps / step)
         return Message(sum_steps(steps, lengths, self.window - 2, self.clip(steps.shape[1]))), None
 
     # At the server.
@@ -219,8 +226,11 @@ class PrivateMoments(PrivateForm):
 
 
 def _steps(prepared: NamedRows, names: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return the client's rows among all features, and their steps, NaN where there is none."""
-    rows, own = prepared.among(names)
+    """Return the client's rows among all features, and their steps, NaN where there is none.
+
+    All its features must be named: if only those with a value had to be, an error would tell which these are.
+    """
+    rows, own = prepared.rows, [names.index(name) for name in prepared.features]
     values = np.full((len(rows.values), len(names)), np.nan)
     values[:, own] = rows.values
     steps = np.diff(values, axis=0, prepend=np.nan)

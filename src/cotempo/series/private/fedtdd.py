@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cotempo.data import Table
+from cotempo.data import Series, Table
 from cotempo.errors import ParameterError
 from cotempo.federation import (
     NOT_COMPARED,
@@ -33,12 +33,13 @@ from cotempo.federation import (
     Rng,
     Roster,
 )
-from cotempo.privacy.private_form import PrivateForm
+from cotempo.privacy.private_form import PrivateForm, without_values
 from cotempo.privacy.settings import Privacy
 from cotempo.series.fedmoments import FedMoments, MomentsMemory, NamedRows
-from cotempo.series.fedtdd import ClientData, ClientMemory, FedTDDState, Reply
+from cotempo.series.fedtdd import HELD_OUT, ClientData, ClientMemory, FedTDDState, Reply
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.moments.private import PrivateMoments, PrivateMomentsState
+from cotempo.series.windows import Scale, SeriesRows
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,13 @@ class PrivateFedTDD(PrivateForm):
         return found
 
     # At a client.
+
+    def prepare(self, table: Table) -> ClientData:
+        """Cut the series as the method does; refuse it for how many rows it has, and not for which were measured."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        features = self.inner.prepare(without_values(table)).features
+        rows = SeriesRows.of(table.select(features=features))
+        return ClientData(rows, *rows.split(HELD_OUT, self.inner.window), Scale.of(rows.values), features)
 
     def begin(self, prepared: ClientData, rng: Rng) -> ClientMemory:
         """Draw initial weights."""

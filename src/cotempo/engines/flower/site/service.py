@@ -145,8 +145,10 @@ class SiteService:
         self.log(
             f"joined run {contract.run}: {contract.method} among {', '.join(sorted(contract.participants))}", "joined"
         )
-        rows = None if contract.privacy.get("secure_sum") else joined.site.table.rows
-        schema = WireSchema(**dataclasses.asdict(joined.site.schema), rows=rows)
+        told, rows = joined.site.schema, None if contract.privacy.get("secure_sum") else joined.site.table.rows
+        if isinstance(joined.site.method, PrivateForm):
+            told, rows = joined.site.method.public_schema(told), None
+        schema = WireSchema(**dataclasses.asdict(told), rows=rows)
         history = self.ledger.history(contract, joined.table)
         return schema, Consent(signature=contract.sign(self.keys.identity, "site", history), history=history)
 
