@@ -22,6 +22,7 @@ from cotempo.events.fedpp import FedPP
 from cotempo.events.processes.models import USUAL_RATES, time_for_an_event
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
+from cotempo.events.records.rhythms import say_rhythms
 from cotempo.events.scores import FEWEST_HELD, METRIC
 from cotempo.events.shared_function import client
 from cotempo.events.shared_function.client import FunctionAnswer, FunctionMemory, FunctionState
@@ -90,6 +91,10 @@ class SharedFunction(FedPP):
     def models(self) -> tuple[str, ...]:
         """The models to choose from, the simplest first."""
         return {"time": ("curve",), "auto": ("curve", "base", "function")}.get(self.kernel, ("base", "function"))
+
+    def misled_by(self, table: Table) -> list[str]:
+        """Say where counts follow the clock and no period was passed."""
+        return [] if self.period else say_rhythms(table)
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
