@@ -406,8 +406,7 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
     if kept and kept.source:  # the run's windows are of its own tables; others have theirs beside them, or none
         again = isinstance(kept.source, str) and Path(kept.source).resolve() == given.resolve()
         part = not again and given.resolve() in files_of(kept.source)
-        own = again or part
-        settings = (kept if own else kept.model_copy(update={"windows": None})).for_source(given)
+        settings = (kept if again or part else kept.model_copy(update={"windows": None})).for_source(given)
     sources = sources_of(given)
     # What is said by client is said by the name of its file, too.
     known = {name.casefold(): name for name in (*fitted.outcome.schemas, *sources)}

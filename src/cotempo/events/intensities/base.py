@@ -327,7 +327,13 @@ class IntensityOverTime(Intensity):
         return Events.from_arrays(sequences, (first, last), unit=self.clock.unit, zone=self.clock.zone)
 
     def predict_next(
-        self, after: Any = None, until: Any = None, start: Any = None, marks: tuple[str, ...] = (), *, history: Any = None
+        self,
+        after: Any = None,
+        until: Any = None,
+        start: Any = None,
+        marks: tuple[str, ...] = (),
+        *,
+        history: Any = None,
     ) -> NextEvent:
         """Return the distribution of the first event of a sequence after `after`.
 
