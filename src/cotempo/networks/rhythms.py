@@ -7,7 +7,7 @@ import numpy as np
 from cotempo.data import Series, Table
 from cotempo.data.clock import UNITS
 from cotempo.data.description import shorten
-from cotempo.data.rhythms import DAY, FEWEST, RHYTHMS, WAVES, regular_chance
+from cotempo.rhythms import DAY, FEWEST, RHYTHMS, WAVES, regular_chance
 from cotempo.typing import Floats
 
 #: Periods in which so large a share of rows was seen are looked at. Each wave needs two rows, beside the two of a line

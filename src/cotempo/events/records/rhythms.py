@@ -6,8 +6,8 @@ import numpy as np
 
 from cotempo.data import Table
 from cotempo.data.clock import UNITS
-from cotempo.data.rhythms import FEWEST, RHYTHMS, WAVES, regular_chance
 from cotempo.events.records.record import Record, read_record
+from cotempo.rhythms import FEWEST, RHYTHMS, WAVES, regular_chance
 
 #: The chance of an alarm for each rhythm.
 CHANCE = 1e-3
