@@ -255,3 +255,34 @@ def test_a_run_from_python_says_that_it_does_not_know_how_files_are_read(
     said = cotempo("predict", "runs/mine", "mine.csv", "--out", "rates.csv")
     assert said.code == 3
     assert "the run was started from Python" in said.err
+
+
+def test_columns_that_differ_by_client_are_read_again(cotempo: Command, wards: Path) -> None:
+    """The client's name stands in a column, in other capitals than the file's, or is another one."""
+    raw = wards / "raw"
+    (raw / "Nord.csv").rename(raw / "nord.csv")
+    mary = pd.read_csv(raw / "Mary.csv", sep=";").rename(columns={"Klinik": "Hospital", "Aufnahme": "Admitted"})
+    mary.assign(Hospital="St Mary").to_csv(raw / "Mary.csv", index=False)
+    told = """columns = {nord={client="Klinik",time="Aufnahme"}, Mary={client="Hospital",time="Admitted"}}"""
+    text = EXPERIMENT.replace('"raw"', '"raw/*.csv"')
+    lines = text.replace('columns = {client = "Klinik", time = "Aufnahme"}', told).splitlines()
+    (wards / "e.toml").write_text("\n".join(line for line in lines if "windows" not in line))
+    assert cotempo("run", "e.toml").code == 0
+    names = {"raw/*.csv": ["Nord", "St Mary"], "raw/nord.csv": ["Nord"], "raw/Mary.csv": ["St Mary"]}
+    for given, expected in names.items():
+        for client in [(), ("--client", expected[0])] if len(expected) == 1 else [()]:
+            said = cotempo("predict", "runs/wards", given, *client, "--out", "p.csv")
+            assert said.code == 0, said.err
+            assert [*dict.fromkeys(pd.read_csv(wards / "p.csv")["client"])] == expected
+
+
+def test_one_of_the_runs_own_files_has_the_runs_windows(cotempo: Command, wards: Path) -> None:
+    (wards / "windows.csv").rename(wards / "watched.csv")
+    (wards / "e.toml").write_text(EXPERIMENT.replace("windows.csv", "watched.csv"))
+    assert cotempo("run", "e.toml").code == 0
+    for client in [(), ("--client", "Nord")]:
+        said = cotempo("predict", "runs/wards", "raw/Nord.csv", *client, "--horizon", "24h", "--out", "p.csv")
+        assert said.code == 0, said.err
+        found = pd.read_csv(wards / "p.csv")
+        assert set(found["client"]) == {"Nord"}
+        assert found["time"].max() == "2025-03-25 00:00:00+01:00"

@@ -51,8 +51,9 @@ def test_plain_numbers_stay_numbers():
 @pytest.mark.parametrize(
     ("clock", "when", "match"),
     [
-        (NAIVE, pd.Timestamp("2025-03-05", tz="UTC"), "no time zone"),
+        (NAIVE, pd.Timestamp("2025-03-05", tz="UTC"), "no time zone.*write '2025-03-05 00:00', or"),
         (BERLIN, "2025-03-05", "have a time zone, as those of the table"),
+        (BERLIN, "2025-05-12 22:00", r"write '2025-05-12 22:00\+02:00', or use tz_localize"),
         (Clock(), "2025-03-05", "must be numbers"),
         (NAIVE, "rubbish", "numbers or dates"),
         (BERLIN, ["2025-03-05 01:00+01:00", "2025-03-05"], "all with a zone or all without"),

@@ -94,3 +94,15 @@ def test_a_model_that_does_not_know_how_sure_it_is_has_no_band():
     assert np.isfinite(band.mean).all()
     assert np.isnan(band.lower).all()
     assert np.isnan(band.upper).all()
+
+
+def test_the_same_lines_serve_a_curve_and_a_model_of_history() -> None:
+    clients, _ = ct.make_events(clients=2, sequences=10, seed=0)
+    history = [1.0, 2.5, 4.0]
+    for method in (ct.FedPP(kernel="time", compare=False), FedPointProcess(process="hawkes", rounds=3)):
+        model = method.fit(clients, progress=False)["client-0"]
+        assert model.predict_count(4.0, 6.0, history=history).mean > 0
+        assert model.intensity([5.0], history=history, start=0.0).mean > 0
+        assert model.predict_next(history=history, until=9.0).numbers[0] == 4.0
+        assert model.predict_next(history, until=9.0).numbers[0] == 4.0
+        assert model.predict_next(history=[], start=3.0, until=9.0).numbers[0] == 3.0

@@ -53,6 +53,17 @@ def test_pictures_are_drawn(tmp_path):
         assert path.stat().st_size > 5000
 
 
+def test_a_small_client_is_judged_by_a_band_of_its_own():
+    rng = np.random.default_rng(0)
+    counts = {"large": 400, "middle": 50, "small": 8}
+    tests = {name: rescaling_test([rng.exponential(size=count)]) for name, count in counts.items()}
+    (axes,) = plot_quantiles(tests).axes
+    bands = [band.get_label() for band in axes.collections]
+    assert bands == ["95 % of right models, 8 waits", "95 % of right models, 400 waits"]
+    (axes,) = plot_quantiles({"large": tests["large"]}).axes
+    assert len(axes.collections) == 1
+
+
 def test_an_archive_is_read(tmp_path):
     path = tmp_path / "small.npz"
     np.savez(

@@ -167,6 +167,23 @@ def test_figures_say_how_many_clients_are_left_out():
     assert axes.get_title(loc="left") == "e"
 
 
+@pytest.mark.parametrize("reducer", [None, ct.Robust("mean", cap=None)])  # left out as unlike, or taken in
+def test_the_client_most_unlike_the_others_is_among_those_drawn(reducer):
+    rng = np.random.default_rng(9)
+
+    def daily(peak):
+        times = np.sort(rng.uniform(0, WEEKS * 168.0, 2400))
+        return table(times[rng.uniform(0, 1.8, 2400) < 1 + 0.8 * np.cos(2 * np.pi * (times - peak) / 24)])
+
+    clients = {**{name: daily(12) for name in "abcd"}, "e": daily(0)}
+    method = ct.FedPP(kernel="time", period=24.0, compare=False, cells=48)
+    fitted = method.fit(clients, progress=False, reducer=reducer)
+    assert fitted.suspects == (() if reducer else ("e",))
+    titles = [[axes.get_title(loc="left") for axes in figure.axes] for figure in (fitted.plot(), fitted.plot(clients))]
+    titles.append([axes.get_title(loc="left") for axes in next(iter(fitted.figures().values())).axes])
+    assert titles == [["a", "b", "c", "e"]] * 3
+
+
 def test_an_event_at_midnight_does_not_make_a_window_unknown():
     times = np.append(0.0, draw(0.2, np.random.default_rng(10)))
     events = Events.from_arrays([times], (0.0, WEEKS * 168.0), unit="h")

@@ -402,28 +402,39 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
 
     kept = data_settings(run)
     settings = DataSettings()
+    part = False  # of the run's own tables
     if kept and kept.source:  # the run's windows are of its own tables; others have theirs beside them, or none
         again = isinstance(kept.source, str) and Path(kept.source).resolve() == given.resolve()
-        settings = (kept if again else kept.model_copy(update={"windows": None})).for_source(given)
+        part = not again and given.resolve() in files_of(kept.source)
+        settings = (kept if again or part else kept.model_copy(update={"windows": None})).for_source(given)
+    sources = sources_of(given)
+    # What is said by client is said by the name of its file, too.
+    known = {name.casefold(): name for name in (*fitted.outcome.schemas, *sources)}
     by_client = {
         option: each
         for option in BY_CLIENT
-        if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
+        if isinstance(each := getattr(settings, option), dict)
+        and not (option == "columns" and any(isinstance(one, str) for one in each.values()))
+        and {name.casefold() for name in each} & known.keys()
     }
     # INPUT may be of some clients only: name all of the run's, so that the others are not taken for misspelt.
     # Nor need the run know a newcomer's.
-    sources = sources_of(given)
-    known, plain = [*fitted.outcome.schemas, *sources], {"columns": {}, "zone": "", "date_format": ""}
-    every = {option: dict.fromkeys(known, plain[option]) | each for option, each in by_client.items()}
-    settings = settings.model_copy(update=every)
+    plain: dict[str, Any] = {"columns": {}, "zone": "", "date_format": ""}
+    for option, each in by_client.items():
+        rest = known.keys() - {name.casefold() for name in each}
+        settings = settings.model_copy(update={option: {known[name]: plain[option] for name in rest} | each})
     if fitted.method.kind == "series":
         settings = settings.model_copy(update={"columns": columns_there(settings.columns, sources)})
     if client is not None:
-        settings = settings.model_copy(update={option: each.get(client) for option, each in by_client.items()})
+        for option, each in by_client.items():
+            said = {name.casefold(): one for name, one in each.items()}
+            own = next((said[name] for name in map(str.casefold, (client, *sources)) if name in said), None)
+            settings = settings.model_copy(update={option: own})
     elif (
         by_client
         and given.is_file()
-        and not {name.casefold() for name in fitted.outcome.schemas} & {given.stem.casefold()}
+        and not {name.casefold() for each in (fitted.outcome.schemas, *by_client.values()) for name in each}
+        & {given.stem.casefold()}
     ):
         names = ", ".join(fitted.outcome.schemas)
         raise ParameterError(
@@ -449,6 +460,8 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
                 )
                 raise DataError([*error.problems, Problem(must)]) from None
             tables = settings.without_column("event").read_tables(given, fitted.method.kind)
+    if part:  # the windows name clients of other files, too
+        tables = {name: table for name, table in tables.items() if table.rows}
     if client is not None:
         if len(tables) != 1:
             raise DataError(f"{given} must hold one client's table to use with --client, it holds {len(tables)}")
@@ -460,6 +473,18 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
         if name in fitted.outcome.schemas:
             fitted.outcome.schemas[name].clock.match(table.clock)
     return tables
+
+
+def files_of(source: Any) -> set[Path]:
+    """Return the files of a run's source, of those that are still there."""
+    from cotempo.data.problems import Problems
+    from cotempo.data.read.sources import split_source
+
+    try:
+        parts = [part for _, part in split_source(list(source) if isinstance(source, tuple) else source, Problems())]
+    except (DataError, OSError):
+        return set()
+    return {file.resolve() for part in parts for file in (part if isinstance(part, list) else [part])}
 
 
 def sources_of(given: Path) -> dict[str, set[str]]:

@@ -104,8 +104,13 @@ class Clock:
                 "read the table from dates to use dates here"
             )
         if (found.tz is not None) != bool(self.zone):
-            wanted = f"have a time zone, as those of the table did ({self.zone})" if self.zone else "have no time zone"
-            raise DataError(f"dates must {wanted}, got {found[0]}; use tz_localize or tz_convert(None)")
+            wanted, mend, shown = "have no time zone", "tz_convert(None)", found[0].tz_localize(None)
+            if self.zone:  # of an hour that comes twice, the first
+                wanted, mend = f"have a time zone, as those of the table did ({self.zone})", "tz_localize"
+                zone, summer = _find_zone(self.zone), np.ones(1, dtype=bool)
+                shown = found[:1].tz_localize(zone, ambiguous=summer, nonexistent="shift_forward")[0]
+            written = shown.isoformat(" ", "seconds" if shown.second else "minutes")
+            raise DataError(f"dates must {wanted}, got {found[0]}; write {written!r}, or use {mend}")
         since = (found.tz_convert(None) if found.tz is not None else found).as_unit("ns").asi8
         whole, rest = np.divmod(since, 10**9)
         return np.asarray((whole + rest / 1e9) / UNITS[self.unit])

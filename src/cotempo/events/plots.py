@@ -93,7 +93,11 @@ def plot_next(ahead: NextEvent) -> Figure:
 
 @styled
 def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
-    """Draw waiting times on the model's clock against unit exponentials; the grey band holds 95 % of right models."""
+    """Draw waiting times on the model's clock against unit exponentials.
+
+    The grey band holds 95 % of right models of the client with most waits; a lighter one those of the client with
+    fewest.
+    """
     figure, (axes,) = make_panels(1, size=(4.2, 4.0))
     largest = 1.0
     for number, (name, test) in enumerate(tests.items()):
@@ -102,11 +106,15 @@ def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
         largest = max(largest, float(expected[-1]))
         look = {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(DASHES)]}
         axes.plot(expected, test.waits, **look, label=f"{name} (D = {test.statistic:.3f})")
-    count = max(len(test.waits) for test in tests.values())
-    share = np.linspace(0.5 / count, 1 - 0.5 / count, 400)
-    width = 1.36 / np.sqrt(count)
-    low, high = (-np.log1p(-np.clip(share + sign * width, 1e-9, 1 - 1e-9)) for sign in (-1, 1))
-    axes.fill_between(-np.log1p(-share), low, np.minimum(high, 1.3 * largest), color=MUTED, alpha=0.2, linewidth=0)
+    counts = {len(test.waits) for test in tests.values()}
+    for count, alpha in ((min(counts), 0.1), (max(counts), 0.2)) if len(counts) > 1 else ((max(counts), 0.2),):
+        share = np.linspace(0.5 / count, 1 - 0.5 / count, 400)
+        width = 1.36 / np.sqrt(count)
+        low, high = (-np.log1p(-np.clip(share + sign * width, 1e-9, 1 - 1e-9)) for sign in (-1, 1))
+        axes.fill_between(
+            -np.log1p(-share), low, np.minimum(high, 1.3 * largest), color=MUTED, alpha=alpha, linewidth=0,
+            label=f"95 % of right models, {count:,} waits",
+        )  # fmt: skip
     axes.plot([0, largest], [0, largest], color=MUTED, linewidth=0.8)
     axes.set(xlim=(0, largest), ylim=(0, 1.3 * largest), xlabel="expected wait", ylabel="observed wait")
     axes.legend(loc="upper left")

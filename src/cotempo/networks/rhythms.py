@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import f
 
 from cotempo.data import Series, Table
 from cotempo.data.clock import UNITS
 from cotempo.data.description import shorten
+from cotempo.rhythms import DAY, FEWEST, RHYTHMS, WAVES, regular_chance
 from cotempo.typing import Floats
 
-DAY = 86400.0
-#: Rhythms that are looked for: seconds, what is followed, and how to group rows by it with pandas.
-RHYTHMS = ((DAY, "the hour of the day", "dt.hour"), (7 * DAY, "the day of the week", "dt.day_of_week"))
-#: Waves in a period, from one on: each needs two rows, beside the two of a line and one more.
-WAVES = 3
-#: Periods in which so large a share of rows was seen are looked at; fewer of them tell nothing.
-SEEN, FEWEST = 0.75, 4
+#: Periods in which so large a share of rows was seen are looked at. Each wave needs two rows, beside the two of a line
+#: and one more.
+SEEN = 0.75
 #: The chance of an alarm for each column and rhythm.
 CHANCE = 1e-4
 
@@ -63,17 +59,9 @@ def rhythm_chances(table: Series, seconds: float) -> Floats:
             fitted.append(np.linalg.lstsq(design, filled[rows], rcond=None)[0][2:])
     if len(fitted) < FEWEST:
         return np.ones(len(table.features))
-    return _regular(np.array(fitted).reshape(len(fitted), 2, waves, -1))
+    return regular_chance(np.array(fitted).reshape(len(fitted), 2, waves, -1))
 
 
 def _interpolated(column: Floats) -> Floats:
     known = np.flatnonzero(~np.isnan(column))
     return np.interp(np.arange(len(column)), known, column[known]) if len(known) else np.zeros(len(column))
-
-
-def _regular(waves: Floats) -> Floats:
-    """Return the chance of means this far from zero, of waves `(periods, 2, waves, columns)`, by column."""
-    count, mean = len(waves), waves.mean(axis=0)
-    spread = np.square(waves - mean).sum(axis=(0, 1)) / (count - 1)
-    far = count * np.square(mean).sum(axis=0) / np.where(spread > 0, spread, np.inf)
-    return np.asarray(np.minimum(f.sf(far, 2, 2 * (count - 1)).min(axis=0) * len(mean[0]), 1.0))

@@ -196,7 +196,11 @@ class Intensity(Saved, ABC):
 
 
 class IntensityOverTime(Intensity):
-    """An intensity over time. A model gives `mean`, `band` and `ceiling`; everything people ask for follows."""
+    """An intensity over time. A model gives `mean`, `band` and `ceiling`; everything people ask for follows.
+
+    The events before do not matter: `history`, `start` and `marks` are taken as an `IntensityGivenHistory` takes them,
+    so that the same lines serve both, and change nothing but when the wait for the next event begins.
+    """
 
     grid: Grid
 
@@ -231,7 +235,9 @@ class IntensityOverTime(Intensity):
     def ceiling(self) -> float:
         """A bound on the posterior mean intensity at any time."""
 
-    def intensity(self, times: Any, level: float = 0.95) -> Band:
+    def intensity(
+        self, times: Any, level: float = 0.95, *, history: Any = None, start: Any = None, marks: tuple[str, ...] = ()
+    ) -> Band:
         """Return mean, lower and upper end of a pointwise band that should hold a share `level` of the truths."""
         check_level(level)
         at = self.numbers(times)
@@ -252,7 +258,9 @@ class IntensityOverTime(Intensity):
 
         return plot_intensities({"": self}, events={"": events} if events is not None else {}, level=level)
 
-    def predict_count(self, start: Any, end: Any, level: float = 0.95) -> Count:
+    def predict_count(
+        self, start: Any, end: Any, level: float = 0.95, history: Any = None, marks: tuple[str, ...] = ()
+    ) -> Count:
         """Return how many events one sequence will have in ``[start, end]``, with an interval for their number.
 
         The mean is the integral of the mean intensity. The interval holds both chance, as a Poisson process has it, and
@@ -318,12 +326,27 @@ class IntensityOverTime(Intensity):
             sequences.append(candidates[keep])
         return Events.from_arrays(sequences, (first, last), unit=self.clock.unit, zone=self.clock.zone)
 
-    def predict_next(self, after: Any, until: Any = None) -> NextEvent:
+    def predict_next(
+        self,
+        after: Any = None,
+        until: Any = None,
+        start: Any = None,
+        marks: tuple[str, ...] = (),
+        *,
+        history: Any = None,
+    ) -> NextEvent:
         """Return the distribution of the first event of a sequence after `after`.
 
-        It is looked for until `until`; by default until it has come almost surely, or as far as the model can say.
+        `after` may also be the times of the events so far, as may `history`: then it begins at the last of them, or at
+        `start` without any. It is looked for until `until`; by default until it has come almost surely, or as far as
+        the model can say.
         """
-        clock, first = self.clock, self.clock.number(after)
+        clock, past = self.clock, after if history is None else history
+        if np.ndim(past):
+            past = clock.numbers(past)[-1] if len(past) else None
+        if past is None and start is None:
+            raise ParameterError("after must say when the wait begins, or history or start, got none of them")
+        first = clock.number(start if past is None else past)
         if until is not None:
             last = clock.number(until)
             if not first < last:

@@ -115,8 +115,8 @@ class FittedFedPP(Fitted):
     def plot(self, clients: Mapping[str, Events] | Sequence[str] | None = None, truth: Any = None) -> Figure:
         """Draw the intensities of some clients, above the events of those whose tables are given.
 
-        `clients` are tables or names. Of names all are drawn, else the first four, and the figure says how many there
-        are. Intensities given the history need the tables.
+        `clients` are tables or names. Of names all are drawn, else four, the one most unlike the others among them, and
+        the figure says how many there are. Intensities given the history need the tables.
         """
         from cotempo.events.plots import plot_intensities
 
@@ -127,7 +127,7 @@ class FittedFedPP(Fitted):
         if clients and tables is None:
             for name in clients:
                 super().__getitem__(name)
-        shown = known if clients and tables is None else known[:MOST_PANELS]
+        shown = known if clients and tables is None else self._drawn(known)
         models = {name: self[name] for name in shown}
         if not tables and not (models and all(isinstance(model, IntensityOverTime) for model in models.values())):
             words = "clients must hold tables where the intensity depends on the events before, got none"
@@ -159,6 +159,22 @@ class FittedFedPP(Fitted):
         if not known and isinstance(self.state, FunctionState):
             known = {ANYBODY: self.names[0]}
         return {shown: model for shown, name in known.items() if isinstance(model := self[name], IntensityOverTime)}
+
+    def _drawn(self, known: list[str]) -> list[str]:
+        """Return the clients to draw: the first, and the one most unlike the others.
+
+        That is one left out as such, or else the one whose curve has the shape most unlike the mean shape.
+        """
+        suspects = [name for name in known if name in self.suspects]
+        curves = self._curves if len(known) > MOST_PANELS and not suspects else {}
+        if shapes := {
+            name: curve.intensity(np.linspace(*curve.shown, UNLIKE_AT)).mean for name, curve in curves.items()
+        }:
+            rates = np.array([rate / rate.mean() for rate in shapes.values()])
+            unlike = np.round(np.square(rates - rates.mean(axis=0)).mean(axis=1), 6)
+            suspects = [[*shapes][int(unlike.argmax())]]
+        first = known[:MOST_PANELS]
+        return [*first[:-1], suspects[0]] if suspects and not {*suspects} & {*first} else first
 
     def answer(self) -> str:
         """Return when events are most frequent at the clients with most events, and at one whose period is unlike
@@ -194,14 +210,14 @@ class FittedFedPP(Fitted):
         return {**super().tables(), "rates": joined[["client", *joined.columns.drop("client")]]}
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw intensities of the first clients, and how well they fit what was held out."""
+        """Draw intensities of some clients, and how well they fit what was held out."""
         from cotempo.events.plots import plot_intensities, plot_quantiles
 
         figures = {}
         everyone = [name for name in self.names if name in self.outcome.memories]
-        known = everyone[:MOST_PANELS]
+        known = self._drawn(everyone)
         part = f" ({_of_all(len(known), len(everyone))})" if len(known) < len(everyone) else ""
-        curves = dict(list(self._curves.items())[:MOST_PANELS])
+        curves = {name: model for name, model in self._curves.items() if name in known or name not in everyone}
         if curves:
             figures[f"Intensity with its 95 % band{part}"] = plot_intensities(curves, truth)
         waits = {}

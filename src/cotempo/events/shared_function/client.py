@@ -65,7 +65,7 @@ class FunctionMemory:
     """What a client keeps: `cells`, its events and exposure in cells of time, ``(2, cells)``; its `rows` and the `base`
     measure they are made on; shape and rate of its level, and its joint information; events and exposure `seen`;
     `waits` between held-out events on the clock of each model; `compared`, gains alone and together by which model
-    was best on each half of what is held out; and the `course` of its level, where the curve has a period."""
+    is kept; and the `course` of its level, where the curve has a period."""
 
     cells: Floats
     rows: FeatureRows
@@ -246,13 +246,12 @@ def _answer_compare(
         # What is held out may lie after the last that is learned from: no level of late, which the others have not.
         alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen, course=LevelCourse()))
         errors = np.array([error_of_gain(held, partial(likelihood, *models[kept]), alone) for kept in method.models])
-        together = (gains[:, None, 0] + gains[None, :, 1]) / max(held.events, 1.0)
-        worst = np.maximum(errors[:, None], errors[None, :])
-        compared = np.stack([np.full((count, count), alone(held)["gain"]), together, worst], axis=-1)
+        together = gains.sum(axis=1) / max(held.events, 1.0)
+        compared = np.stack([np.full(count, alone(held)["gain"]), together, errors], axis=-1)
     message = Message(
         {
             "gains": gains, "products": np.stack([np.outer(half, half) for half in gains.T]), "events": held.events,
-            "joining": method.tally(compared, count, count),
+            "joining": method.tally(compared, count),
         }
     )  # fmt: skip
     waits = {kept: held_waits(*model, held) for kept, model in models.items()}
