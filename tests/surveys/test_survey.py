@@ -267,6 +267,16 @@ def test_posts_in_another_language_and_in_another_encoding() -> None:
     assert {client for client, own in fitted.findings.items() if own} == {"town-1", "town-5"}
 
 
+def test_capitals_are_no_garbled_letters() -> None:
+    rng = np.random.default_rng(4)
+    words = ["chuva", "rua", "dia", "casa", "ponte", "rio"]
+    clients = {}
+    for number in range(6):
+        texts = (" ".join(rng.permutation(words)) + " NÃO HÁ" * (number == 2 and row % 10 == 0) for row in range(200))
+        clients[f"town-{number}"] = Posts(time=np.sort(rng.uniform(0, 30, 200)), text=tuple(texts))
+    assert not [finding.words for finding in ct.survey(clients, progress=False)["town-2"]]
+
+
 def test_others_are_the_sums_less_the_own_part() -> None:
     layout = [("x", "size"), ("x", "sign")]
     figures = [{layout[0]: value} for value in (1.0, 1.5, 2.0, 9.0)]
