@@ -204,8 +204,11 @@ def test_one_bad_client_does_not_stop_the_others(cotempo: Command, tmp_path: Pat
 def test_a_ranking_predicts_nothing(cotempo: Command, made: Path) -> None:
     made.write_text(made.read_text().replace("FedMean", "EdgeRanking") + '[EdgeRanking]\nscore = "granger"\n')
     assert cotempo("run", made).code == 0
-    said = cotempo("predict", "runs/first", "data/networks.csv", "--horizon", 1, "--out", "x.csv")
-    assert said.code == 2
+    Path("other.csv").write_text("client,sequence,time,other\na,0,zero,1\n")
+    for given in ("data/networks.csv", "other.csv"):  # whatever is wrong with the table
+        said = cotempo("predict", "runs/first", given, "--horizon", 1, "--out", "x.csv")
+        assert said.code == 2
+        assert said.err.startswith("error: the run's method")
     assert "must be able to predict, got EdgeRanking; write its tables with: cotempo export" in said.err
 
 

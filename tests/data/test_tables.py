@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,15 @@ def test_sequences_without_events_are_kept() -> None:
     ]
     assert parts == [("0", [], [], 0.0, 2.0), ("1", [1.0], [1], 1.0, 3.0)]
     assert events.schema == Schema("events", ("a", "b"), "")
+
+
+def test_means_of_on_and_off_are_said_to_be_shares():
+    table = Series.from_arrays([[0, 1, 3.0], [1, 1, 4.0], [0, 0, 6.0], [0, 0, np.nan]], features=("pump", "night", "x"))
+    with pytest.warns(UserWarning, match="are shares, and no on/off: pump;"):
+        assert table.resample(2).values[:, 0].tolist() == [0.5, 0.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.select(features=["night", "x"]).resample(2)
 
 
 def test_means_over_bins_of_time(tmp_path):

@@ -109,6 +109,9 @@ def test_a_variable_of_a_client_that_left_is_nobodys_and_old_advice_is_gone() ->
     left = fitted.remove({"client-3": clients["client-3"]})
     assert "nobody measured own: learn again without it" in left.advice()
     assert not any("learn from" in line for line in left.advice())
+    assert fitted.benefit
+    assert not left.benefit  # those of the network before
+    assert any("not after `add` or `remove`" in line for line in left.advice())
 
 
 def test_a_late_client_that_lacks_a_variable_joins_and_leaves(labs) -> None:

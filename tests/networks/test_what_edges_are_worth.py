@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import cotempo as ct
+from cotempo.data import Series
 from cotempo.errors import AdviceWarning, DataError
 from cotempo.networks.search.edge_confidence import Confidence
 
@@ -210,3 +211,18 @@ def test_panels_of_a_network_leave_no_row_mostly_empty() -> None:
     places = [axes.get_subplotspec() for axes in figure.axes]
     assert len(places) == 4
     assert {place.rowspan.start for place in places} == {place.colspan.start for place in places} == {0, 1}
+
+
+def test_the_answer_counts_effects_of_variables_on_themselves_beside_the_edges() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 500, 3))
+    for row in range(1, 500):
+        values[:, row] += 0.7 * values[:, row - 1]
+        values[:, row, 1] += 0.8 * values[:, row - 1, 0]
+    clients = {f"client-{number}": Series.from_arrays(table) for number, table in enumerate(values)}
+    for method in (ct.OneRound(restarts=0, compare=False), ct.FDBNL(rounds=30)):
+        fitted = method.fit(clients, progress=False)
+        edges = fitted.tables()["network"]
+        own = int((edges["source"] == edges["target"]).sum())
+        assert own
+        assert f"Found {len(edges) - own} edge" in fitted.answer()
+        assert f"between 3 variables (and {own} effect" in fitted.answer()

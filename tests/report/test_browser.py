@@ -50,15 +50,13 @@ KINDS = ("networks", "social", "events", "comparison")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 688, 1200])  # 688: a page of A4
+@pytest.mark.parametrize("width", [390, 641, 688, 910, 1200])  # 688: a page of A4
 @pytest.mark.parametrize("kind", KINDS)
 def test_pages_load_nothing_and_fit(browser: Any, pages: dict[str, Path], kind: str, width: int, scheme: str) -> None:
     tab, said = visit(browser, pages[kind], viewport={"width": width, "height": 844}, color_scheme=scheme)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    wide = (
-        "[...document.querySelectorAll('table, figure, pre, p')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
-    )
-    assert tab.evaluate(wide) == 0
+    parts = "[...document.querySelectorAll('section, table, figure, pre, p')]"
+    assert tab.evaluate(f"{parts}.filter(e => e.scrollWidth > e.clientWidth + 1).length") == 0
     assert tab.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
     assert said == []
 

@@ -11,6 +11,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
+from cotempo.data.clock import LABELS
 from cotempo.errors import DataError, DataWarning, ParameterError
 from cotempo.progress import Progress
 from cotempo.series import FedTDD
@@ -167,6 +168,7 @@ def test_pictures_have_dates(moments, plant):
     shown = moments.plot(holes, rows=200).axes[0]
     assert shown.get_xlim()[1] - shown.get_xlim()[0] < 10  # days
     assert len(moments.plot().axes) == 2
+    assert moments.plot().axes[0].get_xlabel() == LABELS[plant.unit] != "row"
 
 
 def test_progress_of_one_owner_counts_all_phases_and_ends(small, table, monkeypatch):

@@ -267,6 +267,32 @@ def test_posts_in_another_language_and_in_another_encoding() -> None:
     assert {client for client, own in fitted.findings.items() if own} == {"town-1", "town-5"}
 
 
+def test_powers_of_all_columns_are_one_finding() -> None:
+    def lab(number: int) -> Series:
+        rng, names = np.random.default_rng([5, number]), ("TP53", "MDM2", "MYC", "RB1", "ATM", "BAX")
+        values = np.zeros((200, 6))
+        for row in range(1, 200):
+            values[row] = 0.4 * values[row - 1] + rng.normal(size=6)
+        return Series.from_arrays(values + 8 + rng.normal(size=6) * 0.3, features=names)
+
+    clients = {f"lab-{number}": lab(number) for number in range(4)}
+    clients["lab-2"] = replace(clients["lab-2"], values=2 ** (clients["lab-2"].values - 3))
+    fitted = ct.survey(clients, progress=False)
+    (finding,) = fitted["lab-2"]
+    assert finding.words.endswith("all look like powers of the others': take their logarithm")
+    assert not any(own for name, own in fitted.findings.items() if name != "lab-2")
+
+
+def test_capitals_are_no_garbled_letters() -> None:
+    rng = np.random.default_rng(4)
+    words = ["chuva", "rua", "dia", "casa", "ponte", "rio"]
+    clients = {}
+    for number in range(6):
+        texts = (" ".join(rng.permutation(words)) + " NÃO HÁ" * (number == 2 and row % 10 == 0) for row in range(200))
+        clients[f"town-{number}"] = Posts(time=np.sort(rng.uniform(0, 30, 200)), text=tuple(texts))
+    assert not [finding.words for finding in ct.survey(clients, progress=False)["town-2"]]
+
+
 def test_others_are_the_sums_less_the_own_part() -> None:
     layout = [("x", "size"), ("x", "sign")]
     figures = [{layout[0]: value} for value in (1.0, 1.5, 2.0, 9.0)]

@@ -322,6 +322,8 @@ def apply(
     from cotempo.data.problems import Problems
 
     fitted = load_result(run)
+    if fitted.for_newcomer() is fitted:  # the result is the model of all: what it cannot do is told before any table
+        capable(fitted, verbs, fitted)
     problems, frames = Problems(), {}
     for name, table in read_like(run, fitted, given, client).items():
         with problems.collect(name), warnings_of(name):  # so that one client's fault does not stop the others

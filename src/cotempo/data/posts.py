@@ -19,7 +19,7 @@ from cotempo.typing import Bools, Floats
 FAR, MOST_FAR = 365 * 86400.0, 0.1  # seconds without a post before one is far from the others; the largest share
 _BETWEEN_TAGS = re.compile(r"[\s,;|\[\]()'\"]+")  # also of a list that a dataframe wrote as text: ['a', 'b']
 # A lead byte of UTF-8 read as Latin-1 or Windows-1252 and a byte that goes on; not the Ã of NÃO.
-_GARBLED = re.compile("[ÂÃ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|ðŸ|\N{REPLACEMENT CHARACTER}")
+GARBLED = re.compile("[ÂÃ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|ðŸ|\N{REPLACEMENT CHARACTER}")
 _PASSED_ON = re.compile(r"^\s*RT\b|https?\S*|@\w+:?")
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
 
@@ -129,7 +129,7 @@ class Posts(Table):
         counts = {
             "with the text of another": sum(count - 1 for count in Counter(self.text).values()),
             "with the words of another, passed on or with another address": self._passed_on(),
-            "with garbled letters, as of UTF-8 read as Latin-1": sum(map(bool, map(_GARBLED.search, self.text))),
+            "with garbled letters, as of UTF-8 read as Latin-1": sum(map(bool, map(GARBLED.search, self.text))),
             "without a label": sum(label is None for label in self.event),
             "without a time": int(np.isnan(self.time).sum()),
         }

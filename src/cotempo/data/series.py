@@ -1,10 +1,11 @@
 """`Series`: values of several features over time, with missing cells."""
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,8 @@ DATE_AS_NAME = re.compile(
     rf"\d{{1,2}}[-. ]+({MONTHS})[a-z]*\.?|({MONTHS})[a-z]*[-. ]+\d{{1,4}}|\d{{4}}-\d\d-\d\d([ T].*)?", re.IGNORECASE
 )
 OUTSIDE = "Set from outside, such as a gene knocked out? Then empty these cells."
+
+Some = TypeVar("Some", bound="Series")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,22 +218,16 @@ class Series(Table):
         >>> Series.from_arrays([[1.0], [3.0], [5.0]], time=[0, 1, 4]).resample(2).values.ravel().tolist()
         [2.0, nan, 5.0]
         """
-        size, parts = self.clock.duration(step), []
-        for name, time, values in self.sequences():
-            place = np.floor(time / size * (1 + 1e-12)).astype(np.int64)
-            bins = np.arange(place[0], place[-1] + 1) if len(place) else place
-            if len(bins) > MOST_ROWS_PER_ROW * max(len(time), 1):
-                got = f"{len(bins):,} for {pluralize(len(time), 'row')} of {name!r}"
-                raise DataError(f"bins must be at most {MOST_ROWS_PER_ROW:,} times as many as rows, got {got}")
-            sums, counts = np.zeros((2, len(bins), len(self.features)))
-            np.add.at(sums, place - bins[0], np.nan_to_num(values))
-            np.add.at(counts, place - bins[0], ~np.isnan(values))
-            means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-            parts.append((np.full(len(bins), name), bins * size, means))
-        if not parts:
-            return self
-        names, times, found = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return replace(self, sequence=names, time=times, values=found, weights=np.zeros(0))
+        table = bin_means(self, step)
+        columns = zip(self.features, self.values.T, table.values.T, strict=True)
+        shares = [name for name, values, means in columns if _mixed(values, means)]
+        if shares:
+            warnings.warn(
+                f"means of columns that hold 0 and 1 only are shares, and no on/off: {', '.join(shares)}; "
+                "round them if they must stay so",
+                stacklevel=2,
+            )
+        return table
 
     def _picked(self, rows: ArrayLike) -> dict[str, Any]:
         weights = {"weights": self.row_weights[np.asarray(rows)]} if len(self.weights) else {}
@@ -379,6 +376,31 @@ def gaps(time: Floats) -> Indices:
     """Return the positions that follow a gap: a step over 1.5 times the median step."""
     steps = np.diff(time)
     return np.flatnonzero(steps > GAP * np.median(steps)) + 1 if len(steps) else np.zeros(0, dtype=np.intp)
+
+
+def bin_means(series: Some, step: Any) -> Some:
+    """Return means over bins of time, as `Series.resample` does."""
+    size, parts = series.clock.duration(step), []
+    for name, time, values in series.sequences():
+        place = np.floor(time / size * (1 + 1e-12)).astype(np.int64)
+        bins = np.arange(place[0], place[-1] + 1) if len(place) else place
+        if len(bins) > MOST_ROWS_PER_ROW * max(len(time), 1):
+            got = f"{len(bins):,} for {pluralize(len(time), 'row')} of {name!r}"
+            raise DataError(f"bins must be at most {MOST_ROWS_PER_ROW:,} times as many as rows, got {got}")
+        sums, counts = np.zeros((2, len(bins), len(series.features)))
+        np.add.at(sums, place - bins[0], np.nan_to_num(values))
+        np.add.at(counts, place - bins[0], ~np.isnan(values))
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        parts.append((np.full(len(bins), name), bins * size, means))
+    if not parts:
+        return series
+    names, times, found = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return replace(series, sequence=names, time=times, values=found, weights=np.zeros(0))
+
+
+def _mixed(values: Floats, means: Floats) -> bool:
+    """Return whether values are 0 and 1 only, and their means others as well."""
+    return bool((np.isin(values, (0, 1)) | np.isnan(values)).all() and ((means > 0) & (means < 1)).any())
 
 
 def _fill(name: str, time: Floats, values: Floats, step: float | None) -> tuple[Floats, Floats]:

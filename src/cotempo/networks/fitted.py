@@ -111,8 +111,9 @@ class FittedNetwork(Fitted):
 
     def answer(self) -> str:
         """Return how many edges were found, and the strongest."""
-        between = [edge for edge in self.network.edge_list() if edge[0] != edge[1]]
-        count = f"{pluralize(len(between), 'edge')} between {pluralize(len(self.network.variables), 'variable')}"
+        edges = self.network.edge_list()
+        between = [edge for edge in edges if edge[0] != edge[1]]
+        count = count_edges(len(between), len(edges) - len(between), len(self.network.variables))
         if not between:
             return f"Found no {count[2:]}.{self._drowned()}"
         strength = {edge[:3]: abs(edge[3]) for edge in self.network.standardised().edge_list()}
@@ -345,6 +346,18 @@ class FittedRanking(Fitted):
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the scores as a matrix."""
         return {"Edges by rank": self.ranking.plot()}
+
+
+def count_edges(between: int, own: int, variables: int) -> str:
+    """Return how many edges are between how many variables, and how many are effects on themselves.
+
+    Examples
+    --------
+    >>> count_edges(22, 8, 8), count_edges(1, 0, 2)
+    ('22 edges between 8 variables (and 8 effects on themselves)', '1 edge between 2 variables')
+    """
+    besides = f" (and {pluralize(own, 'effect')} on themselves)" if own else ""
+    return f"{pluralize(between, 'edge')} between {pluralize(variables, 'variable')}{besides}"
 
 
 def when(lag: int) -> str:

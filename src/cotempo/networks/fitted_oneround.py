@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotempo.data import Series, read_series
-from cotempo.data.tables import FrameKind, pluralize
+from cotempo.data.tables import FrameKind
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
-from cotempo.networks.fitted import ClientNetwork, FittedNetwork, FittedPersonal, when
+from cotempo.federation.benefit import NOT_COMPARED, Joining
+from cotempo.networks.fitted import ClientNetwork, FittedNetwork, FittedPersonal, count_edges, when
 from cotempo.networks.moments import weight_errors
 from cotempo.networks.network import Network
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
@@ -133,8 +134,8 @@ class FittedOneRound(FittedPersonal):
         if self._sure_edges is None:
             return FittedNetwork.answer(self).partition(" OneRound gives")[0] + self._drowned()
         edges = self._sure_edges[self._sure_edges["source"] != self._sure_edges["target"]]
-        names = pluralize(len(self.network.variables), "variable")
-        found = f"Found {pluralize(len(edges), 'edge')} between {names}"
+        own = len(self._sure_edges) - len(edges)
+        found = f"Found {count_edges(len(edges), own, len(self.network.variables))}"
         if not len(edges):
             return f"{found}.{self._drowned()}"
         sure, first = int((edges["probability"] >= 0.9).sum()), edges.iloc[0]
@@ -155,7 +156,8 @@ class FittedOneRound(FittedPersonal):
     def add(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
         """Return the result with late clients added: their sums join the others', and the search runs again.
 
-        `clients` maps names to tables or dataframes, as in `fit`.
+        Whether joining helps is not measured again: `benefit` is empty. `clients` maps names to tables or
+        dataframes, as in `fit`.
         """
         present = [Problem("is part of the result already", client=name) for name in clients if name in self.names]
         if present:
@@ -163,7 +165,10 @@ class FittedOneRound(FittedPersonal):
         return self._change(clients, 1.0, seed)
 
     def remove(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
-        """Return the result without clients that leave; they send their sums again, to be subtracted."""
+        """Return the result without clients that leave; they send their sums again, to be subtracted.
+
+        Whether joining helps those who stay is not measured again: `benefit` is empty.
+        """
         absent = [Problem("is not part of the result", client=name) for name in clients if name not in self.names]
         if absent:
             raise DataError(absent)
@@ -193,8 +198,12 @@ class FittedOneRound(FittedPersonal):
         # What was measured on the rows of others is of no use now; who holds which variables may have changed.
         held = [set(schema.columns) for schema in schemas.values()]
         shared = tuple(name for name in state.variables if all(name in columns for columns in held))
-        state = replace(state, shared=shared, lost=(0.0, 0.0))
-        kept: dict[str, Any] = {name: memory for name, memory in self.outcome.memories.items() if name in schemas}
+        state = replace(state, shared=shared, lost=(0.0, 0.0), joining=Joining())
+        kept: dict[str, Any] = {
+            name: replace(memory, compared=NOT_COMPARED)
+            for name, memory in self.outcome.memories.items()
+            if name in schemas
+        }
         result: FittedOneRound = self.method.result(replace(self.outcome, state=state, schemas=schemas, memories=kept))
         return result
 

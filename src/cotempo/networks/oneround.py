@@ -283,6 +283,7 @@ class OneRound(Method):
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
     metric: ClassVar[str] = METRIC
+    compares: ClassVar[str] = "clients with enough data to hold some out, in `fit` and not after `add` or `remove`"
 
     lags: int = Field(default=1, ge=0, le=50, description="How many past time steps act; 0 learns a static network.")
     minimum_rows: int = Field(default=5, ge=1, description="A client with fewer rows is refused: sums reveal few rows.")

@@ -7,6 +7,7 @@ import numpy as np
 from cotempo.data import Series, Table
 from cotempo.data.clock import UNITS
 from cotempo.data.description import shorten
+from cotempo.data.series import bin_means
 from cotempo.rhythms import DAY, FEWEST, RHYTHMS, WAVES, regular_chance
 from cotempo.typing import Floats
 
@@ -43,7 +44,7 @@ def rhythm_chances(table: Series, seconds: float) -> Floats:
     of the other, however slowly values move.
     """
     if table.step < DAY < seconds:  # means of days, so that no day looks like a part of a week
-        table = table.resample(DAY / UNITS[table.unit])
+        table = bin_means(table, DAY / UNITS[table.unit])
     period, least = seconds / UNITS[table.unit], seconds / table.step
     waves = int(min(WAVES, (least - 3) // 2))
     fitted = []

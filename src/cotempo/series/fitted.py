@@ -253,7 +253,9 @@ class FittedSeries(Saved, ABC):
         """Draw a series with its gaps filled, as `Imputed.plot` does; without one, synthetic windows."""
         from cotempo.series.plots import plot_samples
 
-        return plot_samples(self.sample(20)) if series is None else self.impute(series).plot(**options)
+        if series is None:
+            return plot_samples(self.sample(20), label=self.timing.label)
+        return self.impute(series).plot(**options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(features {', '.join(self.features)}; windows of {self.window} rows)"
@@ -529,7 +531,7 @@ class FittedOwners(Fitted):
             order = [self.shown_features(name).index(feature) for feature in model.features]
             known_rows = SeriesRows(excerpt[:, 1:][:, order], (len(excerpt),)) if excerpt.size else None
             real = known_rows.windows(model.window)[:: max(1, model.window // 2)] if known_rows else None
-            found[f"Synthetic windows of {name}"] = plot_samples(model.sample(20), real=real)
+            found[f"Synthetic windows of {name}"] = plot_samples(model.sample(20), real=real, label=model.timing.label)
         return found
 
 

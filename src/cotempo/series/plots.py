@@ -4,7 +4,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cotempo.data import Series
-from cotempo.data.clock import LABELS
 from cotempo.drawing.style import BLUE, GOLD, GREEN, MUTED, ORANGE, make_panels, show_dates, styled
 from cotempo.series.comparison import Comparison
 from cotempo.series.imputed import Forecast, Imputed
@@ -16,8 +15,10 @@ MOST_FEATURES = 8
 
 
 @styled
-def plot_samples(synthetic: Series, count: int = 20, real: Floats | None = None) -> Figure:
+def plot_samples(synthetic: Series, count: int = 20, real: Floats | None = None, label: str = "row") -> Figure:
     """Draw generated windows, a panel for each feature, and behind them `real` ones, ``(windows, rows, features)``.
+
+    `label` says what time is counted in.
 
     Examples
     --------
@@ -35,7 +36,7 @@ def plot_samples(synthetic: Series, count: int = 20, real: Floats | None = None)
                 lines = each[:count, :, column] if each is real else each
                 axes.plot(time, lines.T, color=color, alpha=0.35, linewidth=0.8)
                 axes.plot([], [], color=color, label=name)
-        axes.set(title=features[column], xlabel=LABELS[synthetic.unit] if synthetic.unit else "row")
+        axes.set(title=features[column], xlabel=label)
     if real is not None and len(real):
         figure.legend(*panels[0].get_legend_handles_labels(), ncols=2, loc="outside upper center")
     return figure

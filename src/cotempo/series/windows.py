@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series, Table, read_series
-from cotempo.data.clock import UNITS, Clock
+from cotempo.data.clock import LABELS, UNITS, Clock
 from cotempo.data.faults import calm
 from cotempo.data.series import GAP
 from cotempo.errors import DataError, ParameterError, Problem
@@ -127,6 +127,11 @@ class Timing:
         """Return times of rows from 0 on: in the unit of dates, as far apart as those learned from; else numbers."""
         step = self.step / UNITS[self.clock.unit] if self.step and self.clock.dates else 1.0
         return np.asarray(np.arange(count) * step, dtype=np.float64)
+
+    @property
+    def label(self) -> str:
+        """What `rows` counts in."""
+        return LABELS[self.clock.unit] if self.step and self.clock.dates else "row"
 
     def count_rows(self, horizon: Any) -> int:
         """Return so many rows, or those of a duration such as ``"24h"``; raise `ParameterError` where it is neither."""

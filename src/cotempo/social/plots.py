@@ -76,11 +76,13 @@ def _draw_similarities(entry: RoundRecord) -> Figure:
 def draw_detector(detector: Detector) -> Figure:
     """Draw posts in the plane of their two main directions, and when the largest events were, numbered alike.
 
-    Below the bar from an event's first post to its last hang the counts of its kept posts over time.
+    Below the bar from an event's first post to its last hang the counts of its kept posts over time. Where no event
+    has a time, the right panel only names the events.
     """
     figure, (left, right) = make_panels(2, size=(5.2, 4.2))
     sample, records = detector.store.sample, detector.store.events
     largest = sorted(records, key=lambda record: (-record.size, record.name))[:EVENTS_SHOWN]
+    timed = any(np.isfinite(record.start) for record in largest)
     plane = _to_plane(detector.encode_anew(sample.text))
     events = np.array(sample.event)
     rest = ~np.isin(events, [record.name for record in largest])
@@ -107,13 +109,18 @@ def draw_detector(detector: Detector) -> Figure:
     left.spines[:].set_visible(False)
     misdated = detector.store.misdated
     outside = f"\nnot shown: {pluralize(misdated, 'date')} more than a year from all others" if misdated else ""
-    right.set(title=f"when events were (posts){outside}", ylim=(max(len(largest), 1) - 0.5, -0.9))
+    heading = "when events were (posts)" if timed else "events (posts), without times"
+    right.set(title=f"{heading}{outside}", ylim=(max(len(largest), 1) - 0.5, -0.9))
     right.set_yticks(range(len(largest)), labels)
     right.tick_params(axis="y", left=False, labelleft=False)  # above the bars names have room at any width
     right.spines["left"].set_visible(False)
     for place, label in enumerate(labels):
         right.text(0, place - 0.15, label, transform=right.get_yaxis_transform(), va="bottom", fontsize=8)
-    show_dates(right, detector.clock)
+    if timed:
+        show_dates(right, detector.clock)
+    else:
+        right.spines["bottom"].set_visible(False)
+        right.set_xticks([])
     return figure
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from cotempo.data import Posts
+from cotempo.data.posts import GARBLED
 from cotempo.surveys.calendar import (
     clock_trials,
     daily_keys,
@@ -36,7 +37,6 @@ COMMON_WORDS = {
     "Dutch": "het een van en niet dat zijn op voor met ook maar naar wordt deze",
 }
 WORDS = {language: frozenset(words.split()) for language, words in COMMON_WORDS.items()}
-GARBLED = re.compile("Ã.|â€|Â.|\N{REPLACEMENT CHARACTER}")
 ESCAPED = re.compile(r"&#?\w+;|\\u[0-9a-f]{4}|%[0-9A-F]{2}")
 
 

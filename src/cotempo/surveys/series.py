@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from cotempo.data import Series
+from cotempo.data.description import shorten
 from cotempo.surveys.calendar import (
     HOUR,
     clock_trials,
@@ -38,6 +39,8 @@ ALSO = {"missing": ("missing", "tail", "edge"), "cumulated": ("tail",), "coding"
 MOST_SWAPPED = 40
 #: What makes figures less likely than something else, but by no more than a factor of exp(NEARLY), explains as well.
 NEARLY = 2.0
+#: Columns from which on all may be powers of the others' together.
+FEWEST_TOGETHER = 3
 RATIOS_TRIED = np.geomspace(1.1, 1e6, 300)
 #: Rows below which a correlation says little.
 FEWEST_PAIRS = 150
@@ -154,6 +157,7 @@ class SurveyedSeries(Surveyed):
         for one, two in combinations(theirs[:MOST_SWAPPED], 2):
             words = f"your {one} looks like the others' {two}, and the other way round: exchanged columns?"
             yield Correction("columns", (one, two), self._swapped(one, two), words)
+        yield from self._table_trials(others)
         yield from clock_trials(self.own, list(self.table.features), others, self.table.clock.zone)
         yield from date_trials(self.seconds, self.own)
         yield from self._phase_trials(others)
@@ -174,6 +178,22 @@ class SurveyedSeries(Surveyed):
                 turned = [key for key in own if column in key[:-1] and key[-1] in ("daily", *PAIRS)]
                 changed |= {key: -own[key] for key in turned}
             yield Correction(kind, (column,), changed, f"your {column} {words}")
+
+    def _table_trials(self, others: Others) -> Iterator[Correction]:
+        """Yield logarithms of all columns, where multiplying each by a factor of its own explains less."""
+        known = {name: self.column(name) for name in self.table.features if (name, "rough") in self.own}
+        wide = {name: values for name, values in known.items() if np.nanmin(values) > 0 and (name, "edge") in self.own}
+        if len(wide) < FEWEST_TOGETHER:
+            return
+        changed: dict[Key, float] = {}
+        multiplied = dict(self.own)
+        for name, values in wide.items():
+            figures = column_figures(np.log2(values), self.first)
+            changed |= {(name, figure): figures[figure] for figure in ("skew", "rough", "spread") if figure in figures}
+            multiplied |= self._multiplied(name, self._ratio(name, others))
+        if others.evidence(multiplied, changed) >= NEARLY:
+            words = f"{shorten(list(wide))} all look like powers of the others': take their logarithm"
+            yield Correction("logarithm", tuple(wide), changed, f"your {words}")
 
     def _ratio(self, column: str, others: Others) -> float:
         """Return the factor that brings size and spread of a column to the others'; 1 where they have none."""

@@ -267,6 +267,14 @@ def test_the_timeline_shows_when_an_event_had_many_posts() -> None:
     assert np.count_nonzero(counts) == 3
 
 
+def test_a_timeline_without_times_has_no_axis_of_times() -> None:
+    right = SMALL.fit(replace(POSTS, time=np.full(POSTS.rows, np.nan))).plot().axes[1]
+    assert not len(right.get_xticks())
+    assert not right.get_xlabel()
+    assert "without times" in right.get_title(loc="center") + right.get_title(loc="left")
+    assert right.texts
+
+
 def test_the_report_has_a_table_of_events(tmp_path: Path) -> None:
     fitted = SMALL.fit({"es": DATED, "en": replace(DATED, zone="UTC")})
     page = fitted.report(tmp_path / "page.html").read_text()

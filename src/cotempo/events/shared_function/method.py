@@ -205,9 +205,8 @@ class SharedFunction(FedPP):
     def _absorb_compare(self, state: FunctionState, answers: Answers) -> Absorbed:
         """Keep the simplest model whose held-out likelihood, summed over clients, is not surely worse than the best.
 
-        That model is also the one of which clients are told what joining was worth. As only one that is surely better
-        than all simpler ones is kept, it flatters by less than chance: .001 nats per event, measured where nothing was
-        to be learned.
+        That model is also the one of which clients are told what joining was worth. It was chosen on the same events;
+        as only one that is surely better than all simpler ones is kept, that flatters little.
         """
         models, total = self.models, answers.sum
         gains, products, clients = total["gains"], total["products"], total.weight
