@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cotempo.data import (
@@ -412,6 +412,7 @@ def test_no_damage_makes_a_foreign_error(suffix: str, tmp_path: Path) -> None:
     ),
     header=st.sampled_from(["client,time,x", "time,mark", "text,time,hashtags", "sequence,time,start,end"]),
 )
+@example(rows=[["", "0", ""], ["", "0", ""]], header="client,time,x")
 def test_no_table_makes_a_foreign_error(rows: list[list[str]], header: str, tmp_path: Path) -> None:
     path = tmp_path / "any.csv"
     path.write_text("\n".join([header, *(",".join(row) for row in rows)]), encoding="utf-8")

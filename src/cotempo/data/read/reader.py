@@ -136,10 +136,11 @@ class Grouped:
         return np.array(self.sequences.names, dtype=np.str_)[self.sequences.codes]
 
     def owner(self, group: int) -> tuple[str, str]:
-        """Return the client and the sequence of a group."""
+        """Return the client and the sequence of a group, "" for a client that has no name, which is told already."""
         row = self.order[self.first[group]]
         clients = self.sheet.clients
-        return clients.names[clients.codes[row]], self.sequences.names[self.sequences.codes[row]]
+        name = clients.names[clients.codes[row]] if clients.names else ""
+        return name, self.sequences.names[self.sequences.codes[row]]
 
     def by_client(self) -> Iterator[tuple[str, Indices, range]]:
         """Yield each client's name, sorted rows (positions in the sheet) and groups."""

@@ -17,6 +17,7 @@ from cotempo.series.moments.moments import Units, WindowMoments
 from cotempo.typing import Floats
 
 ROWS_EACH = 10  # rows without gaps for each feature, for least squares
+STILL = 1e-12  # the variance, in usual steps, of what does not move but for rounding
 EQUAL = 1 - 1e-9  # counts that are equal but for rounding
 
 
@@ -47,7 +48,8 @@ def levels_of(moments: WindowMoments, own: NDArray[np.intp], lacked: NDArray[np.
     """
     found = moments.levels_with(lacked)
     whole = values[~np.isnan(values).any(axis=1)]
-    if len(whole) < ROWS_EACH * max(len(own), 1):
+    moving = int((whole.var(axis=0) > STILL).sum()) if len(whole) else 0
+    if len(whole) < ROWS_EACH * max(moving, 1):
         return found
     products = np.zeros_like(moments.counts)
     products[np.ix_(own, own)] = whole.T @ whole * (moments.counts.max() / len(whole))
@@ -73,7 +75,9 @@ def _in_turn(moments: WindowMoments) -> Iterator[tuple[int, list[int], Floats]]:
     done = [int(place) for place in np.flatnonzero(own >= own.max(initial=0.0) * EQUAL)]
     for row in np.argsort(-own[moments.lacked], kind="stable").tolist():
         feature, table = int(moments.lacked[row]), moments.levels[row]
-        known = [place for place in done if counts[feature, place] >= own[feature] * EQUAL]
+        # What never moves tells of no level.
+        moving = table.diagonal() > STILL * own[feature]
+        known = [place for place in done if counts[feature, place] >= own[feature] * EQUAL and moving[place]]
         if feature in done or not known or table[feature, feature] <= 0:
             continue
         yield feature, known, table / own[feature]
