@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import importlib
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -158,3 +161,22 @@ def test_the_commands_list_and_print(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "printed, FedPP Table 1: Taobao: FedPP 2.92" in shown.out
     assert "cotempo bench run series-generation-5" in shown.err
     assert "events-table1" in shown.err
+
+
+def test_scripts_import_what_there_is() -> None:
+    """Of benchmarks, docs and examples, which no other test runs as a whole."""
+    missing = []
+    scripts = [path for folder in ("benchmarks", "docs", "examples") for path in (ROOT / folder).rglob("*.py")]
+    scripts = [path for path in scripts if "_build" not in path.parts]
+    for path in scripts:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "cotempo":
+                module = importlib.import_module(str(node.module))
+                missing += [
+                    f"{path.name}: {node.module}.{each.name}"
+                    for each in node.names
+                    if not hasattr(module, each.name)
+                    and not (hasattr(module, "__path__") and find_spec(f"{node.module}.{each.name}"))
+                ]
+    assert len(scripts) > 50
+    assert missing == []

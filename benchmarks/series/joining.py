@@ -23,7 +23,7 @@ from setting import load  # noqa: E402
 
 import cotempo as ct  # noqa: E402
 from cotempo.data import Series  # noqa: E402
-from cotempo.federation import standard_error  # noqa: E402
+from cotempo.federation.benefit import standard_error  # noqa: E402
 
 NAMES = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
 PLANTS = {
