@@ -160,6 +160,21 @@ def test_many_clients_are_checked_once() -> None:
     assert not fitted.failures
 
 
+def test_an_engine_is_asked_for_declared_rows_at_most_once_a_step() -> None:
+    """Asked for every answer, it would list all clients each time: time would grow with their square."""
+
+    class Declaring(Wrapped):
+        times = 0
+
+        def declared_rows(self) -> dict[str, int]:
+            self.times += 1
+            return dict(self.engine.declared_rows())
+
+    engine = Declaring(direct(Walk(rounds=3), make_clients(20)), lambda questions, replies: replies)
+    steps = list(drive(Walk(rounds=3), engine))
+    assert 1 <= engine.times <= len(steps)
+
+
 def test_a_late_joiner_is_known_after_a_resume() -> None:
     method, notes = Walk(), Notes()
     engine = Faulty(direct(method, CLIENTS), present=lambda call, names: names[:3] if call < 3 else names)

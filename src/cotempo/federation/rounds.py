@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, overload
 
@@ -339,6 +340,11 @@ class ReplyCheck:
         self.received: Counter[str] = Counter()
         self.cause: BaseException | None = None
 
+    @cached_property
+    def _declared(self) -> Mapping[str, int]:
+        """How many rows clients said they have, asked for once a step."""
+        return self.engine.declared_rows()
+
     def exchange(self, questions: Sequence[Question], expect: Expect, account: str = "") -> Iterator[Reply]:
         """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest.
 
@@ -375,7 +381,7 @@ class ReplyCheck:
                 raise MessageError(f"the memory's version must be {question.base} or {question.step}")
             for shield in reversed(self.shields):
                 message = shield.check(message, question, expect)
-            require_declared(message, expect, self.engine.declared_rows().get(question.client))
+            require_declared(message, expect, self._declared.get(question.client))
         except MessageError as error:
             self.cause = self.cause or error
             return self._reject(question, "MessageError", str(error))
