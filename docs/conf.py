@@ -56,7 +56,7 @@ numpydoc_class_members_toctree = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "tutorials",
-    "within_subsection_order": lambda _: place_tutorial,
+    "within_subsection_order": place_tutorial,
     "filename_pattern": r"\.py$",
     "backreferences_dir": "api/backreferences",
     "doc_module": ("cotempo",),
